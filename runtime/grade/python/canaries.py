@@ -234,10 +234,6 @@ class Canaries:
 
     # While the tests run.
 
-    def is_given(self, item):
-        """Whether an item is a canary, or a test that has one."""
-        return id(item) in self._runs
-
     def lines(self, name):
         """Returns the lines of a file as the running canary has them; `None` if they are unchanged."""
         file, lines = self._shown.get(self.current, (None, None))
@@ -331,14 +327,13 @@ class Canaries:
         return self.current is not None and nodeid == self._nodeid
 
     def report(self, record, report):
-        """Sends the result to the grader only. Pytest prints and counts the results of the tests."""
+        """Makes a record for the grader only. Pytest prints and counts the results of the tests."""
         self._spent += record.pop("seconds", 0)
         line, expectation = self._raised
         counter, before = self._marks.get(self.current, (None, None))
         reached = None if counter is None else repr(counter) != before
         record.update(t="canary", number=self.current, line=line, expectation=expectation, reached=reached)
         del record["id"]
-        self._emit(record)
         report.outcome, report.longrepr, report.sections = "passed", None, []
 
     def _leave_out_the_rest(self, item):

@@ -16,11 +16,18 @@ import pytest
 
 
 def channel(pipe, key):
-    """Returns a function that writes one record. It has its own references to everything that it calls. It
-    calls no library function that looks up names in its module, such as `hmac.new` and `json.dumps`: graded
-    code can replace these names."""
+    """Returns a function that writes one record, and a function that tells whether the pipe is still the same. They
+    have their own references to everything that they call. They call no library function that looks up names in its
+    module, such as `hmac.new` and `json.dumps`: graded code can replace these names."""
     last, owner = [b""], os.getpid()
     digest, write, pid, encoded = hashlib.sha256, os.write, os.getpid, encoder()
+    status_of, is_same = os.fstat, [True]
+
+    def identity():
+        status = status_of(pipe)
+        return status.st_dev, status.st_ino
+
+    first = identity()
     # HMAC (RFC 2104). The key is shorter than a block.
     block = key.ljust(64, b"\0")
     within, around = (bytes(byte ^ pad for byte in block) for pad in (0x36, 0x5C))
@@ -32,10 +39,13 @@ def channel(pipe, key):
         mac = digest(around + digest(within + last[0] + body).digest()).hexdigest()
         last[0] = mac.encode("ascii")
         line = last[0] + b" " + body + b"\n"
+        # Other code may put its own pipe in this place, for as long as it likes.
+        if identity() != first:
+            is_same[0] = False
         while line:
             line = line[write(pipe, line) :]
 
-    return emit
+    return emit, lambda: is_same[0]
 
 
 def encoder():
@@ -73,7 +83,7 @@ def peak_kb():
         return None
 
 
-def plugin(emit, order, origin, canaries, sight, answer, ask):
+def plugin(emit, is_same, order, origin, canaries, sight, answer, ask):
     """Returns the plugin, and a function that sends the last record. Both only ask (`asking.py`)."""
     ids = order["ids"]
     wanted = None if ids is None else frozenset(ids)
@@ -81,7 +91,17 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
     looks = order["looks"]
     versions = {"python": text(sys.version.split()[0]), "pytest": text(pytest.__version__)}
     raised, called, runs = {}, {}, {}
-    count = [0]
+    count, held = [0], []
+
+    def send(record):
+        """Sends the records of a test only after its call: the record of its set-up shows whether it is a canary."""
+        held.append(record)
+        if record["when"] not in ("setup", "subtest"):
+            release()
+
+    def release():
+        while held:
+            emit(held.pop(0))
 
     def keeps(nodeid):
         return wanted is None or nodeid in wanted
@@ -129,10 +149,9 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
         if sight.is_forked():
             sight.ran_in_fork(item)
         canaries.begin(item)
-        sight.forget_lines(item)
 
     def on_end(item):
-        sight.forget_lines(item)
+        release()
         canaries.end(item)
 
     def before_call(item):
@@ -180,15 +199,18 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
         }
         if canaries.is_current(report.nodeid):
             canaries.report(record, report)
-            return
-        count[0] += 1
-        emit(record)
+        else:
+            count[0] += 1
+        send(record)
 
     def finish(recorder, code):
         if origin is not None:
             origin.check()
         if sight.is_ready():
             guarded("the check at the end of the run", sight.check, recorder)
+        release()
+        if not is_same():
+            sight.failed("another file in place of the results pipe", OSError())
         record = {"t": "end", "code": code, "count": count[0], "peak_kb": peak_kb()}
         record.update(sight.observations())
         emit(record)

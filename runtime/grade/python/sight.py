@@ -13,6 +13,7 @@ import glob
 import hashlib
 import importlib.machinery
 import inspect
+import io
 import linecache
 import operator
 import os
@@ -21,6 +22,7 @@ import signal
 import sys
 import threading
 import time
+import tokenize
 import traceback
 import types
 import unittest
@@ -104,6 +106,7 @@ ASYNCHRONOUS = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GE
 # and compared by identity, because any code can be compiled with their names.
 SHOWING_CODE = [f.__code__ for f in (inspect.stack, traceback.format_stack, traceback.print_stack)]
 SHOWING = frozenset(map(id, SHOWING_CODE))
+GETLINE = linecache.getline.__code__
 # Standard library functions that return any attribute of an object.
 GIVING = ("getmembers", "_getmembers", "getmembers_static", "get_field")
 FINALIZE = weakref.finalize.__call__.__code__
@@ -374,6 +377,7 @@ class Sight:
         self._watch = {os.path.join(self._work, name): name for name in order["watch"]}
         self._open, self._read, self._close = os.open, os.read, os.close
         self._sha256, self._now, self._pid = hashlib.sha256, time.perf_counter, os.getpid
+        self._bytes, self._text, self._encoding_of = io.BytesIO, io.TextIOWrapper, tokenize.detect_encoding
         self._owner = os.getpid()
         self._shared = mmap.mmap(-1, SLOT * SLOTS) if mmap is not None and "forks" in self._checks else None
         self._lists = {kind: {} for kind in KINDS}
@@ -385,7 +389,8 @@ class Sight:
         self._hash_compiled_tests(answer, ask)
         self._failing = False
         self._watch_assertions(answer, ask)
-        self._show_lines_of_canaries(answer, ask)
+        self._files_of_tests, self._copies = {}, {}
+        self._hide_lines_of_tests(answer, ask)
         self._watch_modules_of_tests(answer, ask)
         self._watch_test_starts(answer, ask)
         self._stat, self._looked, self._walked = os.stat, 0.0, 0.0
@@ -471,6 +476,8 @@ class Sight:
             self._compiled.setdefault(name, []).append(before if before == after else None)
             code = next((part for part in result if isinstance(part, types.CodeType)), None)
             self._genuine.setdefault(paths[0], []).extend(inner(code))
+            # A later opening is not this one.
+            self.check_openings()
             return result
 
         answer("compiled", compiled)
@@ -537,7 +544,7 @@ class Sight:
 
     def _asker(self, frame):
         """Like `_reader`, but ignores callbacks and threads, which may belong to pytest."""
-        reader = self._reader(frame)
+        reader = self._reader(frame, True)
         return None if reader in ("a callback", "a thread") else reader
 
     def _is_elsewhere(self, file):
@@ -548,39 +555,128 @@ class Sight:
     def _is_code_under_test(self, file):
         return file.startswith(self._graded) and file not in self._watch and "-packages" + os.sep not in file
 
-    # Show the mistake to code that reads the source lines of a running canary.
+    # A stack that code under test prints or logs has the line that runs, in a canary's run with its mistake. The line
+    # cache never keeps a line of a test, because code under test could read the others there without opening the file.
 
-    def _show_lines_of_canaries(self, answer, ask):
+    def _hide_lines_of_tests(self, answer, ask):
         original = linecache.updatecache
 
-        def shown_lines(filename):
-            # Only answer when the file was read. Otherwise the answer would reveal which run is a canary.
-            if self._frame_of(ASKED).f_code is not updatecache.__code__ or self._canaries is None:
+        def lines(filename):
+            frame = self._frame_of(ASKED)
+            # Only answer the line cache. Otherwise the answer would reveal which run is a canary.
+            if frame.f_code is not updatecache.__code__:
                 return None
-            return self._canaries.lines(filename)
+            try:
+                return self._unseen(self._lines_for, filename, frame.f_back)
+            except Exception as error:
+                self.failed("showing lines of a test", error)
+                return None
 
-        answer("lines", shown_lines)
+        answer("lines", lines)
 
         def updatecache(filename, *given, **named):
-            lines = original(filename, *given, **named)
-            shown = ask("lines", filename)
-            if shown is None:
-                return lines
-            cache = linecache.cache
-            known = cache.get(filename) if type(cache) is dict else None
-            if type(known) is tuple and len(known) == 4:
-                cache[filename] = known[:2] + (shown,) + known[3:]
-            return list(shown)
+            lines = ask("lines", filename)
+            return original(filename, *given, **named) if lines is None else lines
 
         linecache.updatecache = updatecache
 
-    def forget_lines(self, item):
-        """Clears cached source lines before and after a canary and its test: they show different lines."""
-        if self._canaries is None or not self._canaries.is_given(item):
-            return
-        cache, function = linecache.cache, self._function(item)
-        if type(cache) is dict and function is not None:
-            cache.pop(function.__code__.co_filename, None)
+    def _lines_for(self, filename, frame):
+        """Returns the lines of a test file for the caller of the line cache; `None` for other files. If code under
+        test shows its stack or a line that runs, the other lines are blank. Any other access of code under test is
+        a read."""
+        name = self._test_named(filename)
+        if name is None:
+            return None
+        lines = None if self._canaries is None else self._canaries.lines(filename)
+        lines = self._copy(filename) if lines is None else lines
+        if lines is None:
+            return None
+        asker = None if frame is None else frame.f_back
+        if asker is not None and asker.f_code is GETLINE:
+            number = asker.f_locals.get("lineno")
+            if type(number) is int and self._is_running(filename, number, asker):
+                return self._shown_lines(lines, (number,))
+        reader = self._reader(frame) if "readers" in self._checks else None
+        if reader is None:
+            return list(lines)
+        running = self._running_lines(filename, frame)
+        if running is None:
+            self._report("readers", name, [reader])
+            return list(lines)
+        return self._shown_lines(lines, running)
+
+    @staticmethod
+    def _shown_lines(lines, numbers):
+        shown = ["\n"] * len(lines)
+        for number in numbers:
+            if 0 < number <= len(lines):
+                shown[number - 1] = lines[number - 1]
+        return shown
+
+    @staticmethod
+    def _is_running(filename, number, frame):
+        while frame is not None:
+            if frame.f_lineno == number and frame.f_code.co_filename == filename:
+                return True
+            frame = frame.f_back
+        return False
+
+    def _test_named(self, filename):
+        """Returns the name of the test file at a path; `None` for other files."""
+        if type(filename) is not str:
+            return None
+        if filename in self._watch:
+            return self._watch[filename] if filename.endswith(".py") else None
+        # Most other names are names of modules and code without a file.
+        return self._files_of_tests.get(self._identity(filename)) if filename[-3:] == ".py" else None
+
+    def _copy(self, filename):
+        """Returns the lines of a test file; `None` if it cannot be read. The file is opened only once, so that an
+        opening by another program does not look like one by this process."""
+        try:
+            status = self._stat(filename)
+        except OSError:
+            return None
+        version = status.st_dev, status.st_ino, status.st_size, status.st_mtime
+        known = self._copies.get(filename)
+        if known is None or known[0] != version:
+            text = self._content(filename)
+            self.check_openings()
+            if text is None:
+                return None
+            known = self._copies[filename] = version, self._decoded(text)
+        return known[1]
+
+    def _decoded(self, text):
+        """Returns the lines of a source file, like `linecache`."""
+        try:
+            encoding = self._encoding_of(self._bytes(text).readline)[0]
+            lines = self._text(self._bytes(text), encoding, line_buffering=True).readlines()
+        except (UnicodeDecodeError, SyntaxError, LookupError):
+            return ()
+        if lines and not lines[-1].endswith("\n"):
+            lines[-1] += "\n"
+        return tuple(lines)
+
+    def _running_lines(self, filename, frame):
+        """Returns the numbers of a file's lines that run now, if the line cache is asked on behalf of a function that
+        shows a stack. A stack with more lines of context does not count."""
+        shown, numbers, pending = False, set(), [frame]
+        while pending:
+            frame = pending.pop()
+            while frame is not None:
+                code = frame.f_code
+                if code.co_filename == filename and frame.f_lineno is not None:
+                    numbers.add(frame.f_lineno)
+                if not shown and id(code) in SHOWING:
+                    shown, known = True, frame.f_locals
+                    context, given = known.get("context", 1), known.get("f")
+                    if type(context) is not int or context > 1:
+                        return None
+                    # The stack may be that of another thread.
+                    pending.append(given if type(given) is types.FrameType else None)
+                frame = frame.f_back
+        return numbers if shown else None
 
     # Code under test could run a test with an object that records comparisons, and so learn what the test expects.
 
@@ -803,6 +899,7 @@ class Sight:
                         files[found.st_dev, found.st_ino] = named[path] = name
                 except OSError:
                     pass
+        self._files_of_tests = files
         for path, name in named.items():
             self._openings.watch(path, name)
         if mmap is not None and files and "openings" in self._checks:
@@ -936,7 +1033,8 @@ class Sight:
                 if is_open and self._is_moved:
                     self._check_relative_path(path, identity)
                 tests = [test_at(path, found, is_open and arguments[1] is None)]
-                if is_open:
+                # Opening a compiled test does not open its source.
+                if is_open and not (type(path) is str and path.endswith(".pyc")):
                     self._record_open(tests[0])
                 if data and tests[0] is None:
                     mode = arguments[1] if is_open else None
@@ -1007,9 +1105,10 @@ class Sight:
 
         sys.addaudithook(safely)
 
-    def _reader(self, frame):
+    def _reader(self, frame, shows=False):
         """Returns the file of the code under test on whose behalf something happens; `None` if other code
-        caused it. Returns a description for code without a file and for a thread of unknown origin."""
+        caused it. Returns a description for code without a file and for a thread of unknown origin. With `shows`,
+        a function that shows a stack does not count."""
         if frame is not None and frame.f_globals is globals():
             return None  # The check of a test whose assertion failed.
         last = callee = None
@@ -1020,7 +1119,7 @@ class Sight:
             own, library, is_graded, is_elsewhere, asks = self._kinds.get(file) or self._kind_of(file)
             # Identity is reliable, because the lists above keep these objects alive.
             lines = lines or id(code) in LINES
-            shown = shown or (lines and id(code) in SHOWING)
+            shown = shown or (shows and lines and id(code) in SHOWING)
             from_file = dict.get(known, "__file__")
             own = own and (from_file == file or from_file is None)
             nowhere = nowhere or (own and from_file is None)
@@ -1039,7 +1138,7 @@ class Sight:
                     file, library, is_graded = from_file, "-packages" + os.sep in from_file, True
             if not own and not library and (is_graded or is_elsewhere):
                 if shown:
-                    return None  # A log entry with a stack. Screening checks how such entries are used.
+                    return None  # A log entry with a stack.
                 return file[len(self._root) :] if file.startswith(self._root) else file
             if file[:1] != "/" and not self._is_of_module(known):
                 nowhere = True
@@ -1198,7 +1297,11 @@ class Sight:
         started may open them if it gets the names of tests or runs tests."""
         if "openings" not in self._checks or self._pid() != self._owner:
             return
-        found = self._openings.take() - self._opened
+        try:
+            found = self._openings.take() - self._opened
+        except OSError as error:
+            self.failed("watching for opened tests", error)
+            found = set()
         self._opened.clear()
         for name in list(found):
             told, at = self._opened_in_forks.get(name, (b"\0", 0))
@@ -1304,17 +1407,21 @@ class Sight:
         return False
 
     def hash(self, path):
+        text = self._content(path)
+        return None if text is None else self._sha256(text).hexdigest()
+
+    def _content(self, path):
         try:
             file = self._open(path, READING)
         except OSError:
             return None
         try:
-            digest = self._sha256()
+            pieces = []
             while True:
                 piece = self._read(file, 1 << 20)
                 if not piece:
-                    return digest.hexdigest()
-                digest.update(piece)
+                    return b"".join(pieces)
+                pieces.append(piece)
         except OSError:
             return None
         finally:

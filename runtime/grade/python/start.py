@@ -7,8 +7,8 @@ patch can write to is on the import path: the work directory, and the entries be
 
 Standard input has two parts. The first is a line with the length of the order, followed by the order. The
 second is the canaries. They stay in the kernel until they are installed: no frame and no object contains them
-while code under test is imported. If other code reads them from the pipe, they are missing for the recorder,
-which the grader detects.
+while code under test is imported. They are encrypted, because code under test may read them from the pipe and
+write them back. If it does not write them back, they are missing for the recorder, which the grader detects.
 """
 
 
@@ -72,6 +72,7 @@ def prepare():
         os.register_at_fork(after_in_child=close_in_child)
 
     digest, size = order.pop("canaries_sha256"), order.pop("canaries_bytes")
+    secret = bytes.fromhex(order.pop("canaries_key"))
     status_of, new_digest, parse, close = os.fstat, hashlib.sha256, json.JSONDecoder().scan_once, os.close
     written_to = status_of(rest)
 
@@ -84,6 +85,10 @@ def prepare():
         # The number may soon belong to another file.
         held.remove(rest)
         close(rest)
+        # The same cipher as in `session.rs`.
+        blocks = range((size + 31) // 32)
+        pad = b"".join([new_digest(secret + number.to_bytes(8, "little")).digest() for number in blocks])[:size]
+        text = (int.from_bytes(text, "little") ^ int.from_bytes(pad, "little")).to_bytes(size, "little")
         if new_digest(text).hexdigest() != digest:
             raise ValueError("another text")
         return parse(text.decode("ascii"), 0)[0]
@@ -114,7 +119,7 @@ def prepare():
 
     answer, ask = load("a", "asking.py").desk(order["module"])
     recorder = load("", "recorder.py")
-    emit = recorder.channel(pipe, bytes.fromhex(order.pop("key")))
+    emit, is_same = recorder.channel(pipe, bytes.fromhex(order.pop("key")))
     canaries = load("c", "canaries.py").Canaries(emit, canaries_of, order["canary_seconds"])
     openings = load("n", "openings.py").Openings()
     sight = load("s", "sight.py").Sight(root, order, early, openings, answer, ask)
@@ -148,7 +153,7 @@ def prepare():
             origin.install()
             sight.accept_import()
 
-    plugin, end = recorder.plugin(emit, order, origin, canaries, sight, answer, ask)
+    plugin, end = recorder.plugin(emit, is_same, order, origin, canaries, sight, answer, ask)
     # No graded code has run so far. If this record is missing, the recorder itself failed.
     emit({"t": "start"})
     # Exclude the existing objects from garbage collections and from `gc.get_objects`.

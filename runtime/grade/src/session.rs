@@ -8,6 +8,7 @@ use proctor_sandbox_api::{
 };
 use proctor_types::{Evidence, Fault, Layer, TestStatus, plural, sha256_hex};
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 
 use crate::{
     Defences, TestPlan, TestRun,
@@ -70,8 +71,8 @@ pub(crate) struct OriginOptions {
     pub test_files: Vec<String>,
 }
 
-/// The input of `start.py`: JSON on standard input. The canaries follow it and are read when they
-/// are installed.
+/// The input of `start.py`: JSON on standard input. The canaries follow it, encrypted, and are read
+/// when they are installed.
 #[derive(Serialize)]
 struct StartInput<'a> {
     key: String,
@@ -82,6 +83,7 @@ struct StartInput<'a> {
     ids: Option<&'a [String]>,
     canaries_bytes: usize,
     canaries_sha256: String,
+    canaries_key: String,
     /// After canaries have run for this many seconds, no further canary starts.
     canary_seconds: f64,
     watch: &'a [String],
@@ -204,6 +206,7 @@ impl TestSession<'_> {
         }
         let files: BTreeSet<&str> = self.plan.files.iter().map(String::as_str).collect();
         let canaries = to_ascii_json(&self.canaries.list)?;
+        let canaries_key = random_bytes::<32>()?;
         let input = StartInput {
             key: proctor_types::hex(key),
             module: format!("_{}", proctor_types::hex(&random_bytes::<8>()?)),
@@ -213,6 +216,7 @@ impl TestSession<'_> {
             ids: self.plan.ids.as_deref(),
             canaries_bytes: canaries.len(),
             canaries_sha256: sha256_hex(canaries.as_bytes()),
+            canaries_key: proctor_types::hex(&canaries_key),
             canary_seconds: policy.canaries.seconds,
             watch: &self.watch,
             data: &self.data,
@@ -229,7 +233,9 @@ impl TestSession<'_> {
             submitted: self.submitted.as_ref(),
         };
         let input = to_ascii_json(&input)?;
-        Ok(format!("{}\n{input}{canaries}", input.len()).into_bytes())
+        let mut stdin = format!("{}\n{input}", input.len()).into_bytes();
+        stdin.extend(encrypt(canaries.as_bytes(), &canaries_key));
+        Ok(stdin)
     }
 
     /// The task's own value of `PYTHONPATH`. The tests see it even if the interpreter starts
@@ -316,6 +322,18 @@ impl TestSession<'_> {
     }
 }
 
+/// Encrypts the canaries: graded code can read them from the pipe before the recorder does.
+///
+/// Combines each block of 32 bytes with the SHA-256 digest of the key and the block's number.
+fn encrypt(text: &[u8], key: &[u8; 32]) -> Vec<u8> {
+    let mut encrypted = Vec::with_capacity(text.len());
+    for (block, number) in text.chunks(32).zip(0_u64..) {
+        let pad = Sha256::new().chain_update(key).chain_update(number.to_le_bytes()).finalize();
+        encrypted.extend(block.iter().zip(pad).map(|(byte, pad)| byte ^ pad));
+    }
+    encrypted
+}
+
 /// Returns evidence unless the end record exists and matches the kernel's exit status.
 fn end_mismatch(records: &Records, exit: &CommandExit) -> Option<Evidence> {
     let said = match (exit.code, exit.signal) {
@@ -367,6 +385,14 @@ pub(crate) fn append(log: &mut Vec<u8>, stream: &CapturedOutput) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn encrypt_twice_returns_the_text() {
+        let text = "0123456789".repeat(10).into_bytes();
+        let encrypted = encrypt(&text, &[7; 32]);
+        assert_eq!(encrypt(&encrypted, &[7; 32]), text);
+        assert_ne!(encrypted[..32], encrypted[32..64]);
+    }
 
     #[test]
     fn append_keeps_the_end_and_counts_the_omitted_middle() {
