@@ -156,21 +156,28 @@ impl Interpreter {
         let digest = self.digest();
         let text = serde_json::to_string(self).unwrap_or_default();
         programs
-            .store_note(&note_name(&digest), &text)
+            .store_note(&note_name(&digest, &self.executable), &text)
             .map_err(|error| (error.to_string(), "make the cache writable".to_owned()))?;
         Ok(digest)
     }
 
-    /// Returns the interpreter with this digest, if its location is stored on this machine.
+    /// Returns an interpreter with this digest, if the location of one is stored on this machine and
+    /// still exists. Runs may use environments in different folders that have the same packages, so
+    /// another run's environment serves if this one has been removed.
     pub(crate) fn load(programs: &Programs, digest: &str) -> Option<Self> {
-        let text = programs.read_note(&note_name(digest))?;
-        let found: Self = serde_json::from_str(&text).ok()?;
-        found.executable.exists().then_some(found)
+        let notes = programs.read_notes(&format!("{NOTE_PREFIX}{digest}"));
+        let mut stored = notes.iter().filter_map(|text| serde_json::from_str::<Self>(text).ok());
+        stored.find(|found| found.executable.exists())
     }
 }
 
-fn note_name(digest: &str) -> String {
-    format!("interpreter-{digest}.json")
+/// Names of older builds have only the digest after the prefix.
+const NOTE_PREFIX: &str = "interpreter-";
+
+/// Returns one name for each location, so that runs don't replace each other's notes.
+fn note_name(digest: &str, executable: &Path) -> String {
+    let location = sha256_hex(executable.as_os_str().as_bytes());
+    format!("{NOTE_PREFIX}{digest}-{location:.16}.json")
 }
 
 /// Returns the default interpreter: the one that started Proctor through the Python package, the
@@ -291,6 +298,22 @@ mod tests {
         let mut other = one.clone();
         other.version = [3, 11, 3];
         assert_ne!(one.digest(), other.digest());
+    }
+
+    #[test]
+    fn same_packages_in_another_folder_serve_if_one_folder_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let programs = Programs::new(folder.path().join("programs"));
+        let environments = ["kept", "removed"].map(|name| {
+            let executable = folder.path().join(name);
+            fs::write(&executable, "").unwrap();
+            Interpreter { executable, ..interpreter_at("/a", "/usr") }
+        });
+        let [kept, removed] = &environments;
+        let digest = kept.store(&programs).unwrap();
+        assert_eq!(removed.store(&programs), Ok(digest.clone()));
+        fs::remove_file(&removed.executable).unwrap();
+        assert_eq!(Interpreter::load(&programs, &digest).as_ref(), Some(kept));
     }
 
     #[test]

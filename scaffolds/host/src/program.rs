@@ -7,6 +7,7 @@ use std::{
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
+    time::SystemTime,
 };
 
 use proctor_types::sha256_hex;
@@ -114,10 +115,18 @@ impl Programs {
         Ok(())
     }
 
-    /// Returns the text stored under this name, if it exists.
-    pub(crate) fn read_note(&self, name: &str) -> Option<String> {
-        let bytes = fs::read(self.folder.join(name)).ok()?;
-        String::from_utf8(bytes).ok()
+    /// Returns the texts stored under names with this prefix, newest first.
+    pub(crate) fn read_notes(&self, prefix: &str) -> Vec<String> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut notes: Vec<(Option<SystemTime>, String)> = entries
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix))
+            .filter_map(|entry| {
+                let stored = entry.metadata().and_then(|found| found.modified()).ok();
+                Some((stored, fs::read_to_string(entry.path()).ok()?))
+            })
+            .collect();
+        notes.sort_by(|one, other| other.cmp(one));
+        notes.into_iter().map(|(_, text)| text).collect()
     }
 
     /// Copies a file or a directory and returns a digest of its names, modes and contents. The copy

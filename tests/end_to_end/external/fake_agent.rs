@@ -43,7 +43,7 @@ fn run_task(stage: &Stage, kind: &str, ways: &[ArmSpec], task: &Value, status: i
 name = "my-cli"
 version = "1.0"
 api = "chat"
-idle_seconds = 2
+idle_seconds = 5
 [command]
 argv = ["{{{{ home }}}}/bin/agent", "{{{{ settings.mode }}}}", "{{{{ prompt }}}}"]
 [env]
