@@ -367,8 +367,9 @@ impl<'a> Names<'a> {
         let module = name.trim_start_matches('_');
         let is_carried = self.rules.table.carried_modules.contains(module);
         let whole = format!("{of}.{name}");
-        // Keep names that have their own references in the rules, such as `importlib.util`.
+        // `signal.signal` is a function. Keep names that have their own references in the rules, such as `importlib.util`.
         if is_carried
+            && of != module
             && !self.is_owned(of)
             && (!of.contains(['(', '[']) || self.rules.is_any_module(of))
             && !self.rules.has_references_to(&whole)
