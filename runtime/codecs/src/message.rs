@@ -61,9 +61,9 @@ pub fn to_chat(message: &Message) -> Value {
 }
 
 impl CollectedResponse {
-    /// Returns the response as it is recorded and passed to a scaffold. The usage is zero if none
-    /// arrived. Items that only other formats have are stored in the fields that chat endpoints
-    /// use.
+    /// Returns the response in the form that is recorded and passed to a scaffold. The usage is
+    /// zero if the endpoint reported none. Items that chat endpoints lack are stored in the fields
+    /// that they use for them.
     pub fn to_model_response(&self) -> ModelResponse {
         let (mut content, mut reasoning, mut refusal) =
             (String::new(), String::new(), String::new());
@@ -105,7 +105,7 @@ impl CollectedResponse {
             usage: self.usage.unwrap_or_default(),
             cost_usd: None,
         };
-        // Record the native turn only if the fields above lose something.
+        // Record the native turn only if the fields above don't contain everything.
         let rebuilt = || to_chat(&answer.to_message());
         let native = self.native.as_ref().filter(|native| !native.items.is_empty());
         answer.native = native

@@ -163,7 +163,7 @@ async fn serve(listener: TcpListener, router: Router) {
             }
         });
         connections.spawn(async move {
-            // A client that disconnects is not an error of the server.
+            // Ignore errors: a client may disconnect at any time.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
     }

@@ -97,7 +97,7 @@ pub(crate) struct Limits {
 ///
 /// # Errors
 ///
-/// The grader's own policy cannot be read, which is a build fault.
+/// The grader's own policy cannot be read. This is a fault of the build.
 pub fn test_names() -> Result<&'static TestNames, Fault> {
     Policy::get().map(|policy| &policy.names)
 }

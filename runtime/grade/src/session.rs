@@ -67,7 +67,7 @@ pub(crate) struct OriginOptions {
     /// Top-level modules of the original.
     pub modules: BTreeSet<String>,
     pub test_folders: Vec<String>,
-    /// Relative to the work directory.
+    /// Path relative to the work directory.
     pub test_files: Vec<String>,
 }
 

@@ -79,7 +79,7 @@ pub struct TaskReport {
     #[serde(default, skip_serializing_if = "EarlierTriesReport::is_empty")]
     pub earlier_tries: EarlierTriesReport,
     pub wall_seconds: Option<f64>,
-    /// Time spent waiting for the endpoint. This is not working time.
+    /// Time spent waiting for the endpoint. It does not count as working time.
     #[serde(default)]
     pub waited_seconds: Option<f64>,
     /// Some response used more than the amount reserved for its request.

@@ -94,7 +94,7 @@ pub async fn open_at(
             Ok((sandbox, task))
         }
         Err(fault) => {
-            // Report the first fault, not a failure to close.
+            // Report the first fault, even if closing the sandbox fails too.
             let _ = sandbox.close().await;
             Err(fault)
         }

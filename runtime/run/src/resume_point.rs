@@ -40,7 +40,7 @@ pub(crate) struct ResumePoint {
     pub(crate) responders: Responders,
     /// Changes made to its requests.
     pub(crate) changes: RequestChanges,
-    /// The record contains the limit that ended the trial.
+    /// Whether the record contains the limit that ended the trial.
     pub(crate) limit_recorded: bool,
     /// The record contains the final response after that limit.
     pub(crate) last_words: bool,

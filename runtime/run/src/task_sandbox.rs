@@ -73,7 +73,7 @@ pub(crate) async fn check_requirements(
     match proctor_setup::check_workdir_and_user(ready.sandbox.handle(), task).await {
         Ok(()) => Ok(ready),
         Err(fault) => {
-            // Report the first fault, not a failure to close.
+            // Report the first fault, even if closing the sandbox fails too.
             let _ = ready.sandbox.close().await;
             Err(fault)
         }

@@ -8,18 +8,18 @@ use proctor_types::{Fault, Task};
 
 use crate::{apply_mask, hidden_copies::HiddenCopies, leak_check::LeakPolicy};
 
-/// Hidden content that stays in a work directory. Normally there is none, but a benchmark's own
-/// procedure may need some of it.
+/// Hidden content that is not removed from a work directory. Normally there is none, but a
+/// benchmark's own procedure may need some of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeptContent {
     /// The files that the task declares as hidden.
     pub hidden_files: bool,
-    /// Repositories, because the procedure's commands query them.
+    /// Repositories. The procedure's commands query them.
     pub history: bool,
 }
 
-/// Removes a task's hidden content: applies the mask and removes hidden paths, history, caches,
-/// bytecode and the copies that the leak check found. Works the same for the agent and for the
+/// Removes a task's hidden content: applies the mask, and removes hidden paths, history, caches,
+/// bytecode and the copies that the leak check found. This is the same for the agent and for the
 /// code under test.
 ///
 /// # Errors
@@ -47,8 +47,8 @@ pub async fn remove_hidden_content(
     Ok(())
 }
 
-/// Returns copies of a masked work directory's code that are recognized by name: history, caches,
-/// bytecode. An interpreter in the work directory is skipped, because the tests need it.
+/// Returns copies of the masked code in a work directory that are recognized by name: history,
+/// caches and bytecode. An interpreter in the work directory is skipped, because the tests need it.
 pub(crate) async fn find_copies(
     handle: &SandboxHandle,
     task: &Task,

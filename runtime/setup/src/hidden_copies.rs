@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use proctor_sandbox_api::wire::RawPath;
 
-/// Copies that were hidden in a sandbox, and those that the test tools get nevertheless.
+/// Copies that were hidden in a sandbox, and copies that the test tools get nevertheless.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HiddenCopies {
-    /// Sentences for the record.
+    /// What was removed, as sentences for the record.
     pub removed: Vec<String>,
     pub lent: Vec<ProvidedModule>,
     pub kept: Vec<KeptCopy>,
@@ -15,7 +15,7 @@ pub struct HiddenCopies {
     pub(crate) leaks: Vec<RawPath>,
 }
 
-/// A module that is missing in the sandbox and is provided to the test tool when it starts.
+/// A module that is missing in the sandbox. The test tool gets it when it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProvidedModule {
     /// Path in the environment.
@@ -24,7 +24,7 @@ pub struct ProvidedModule {
     pub files: BTreeMap<String, Vec<u8>>,
 }
 
-/// A copy of hidden content that was left in place.
+/// A copy of hidden content that was not removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptCopy {
     pub place: String,

@@ -47,7 +47,7 @@ pub struct Preparation<'a> {
     pub label: String,
 }
 
-/// An open sandbox of a [`Preparation`]. Its work directory is not masked yet.
+/// An open sandbox of a [`Preparation`]. The mask is not applied yet.
 pub struct ReadySandbox {
     pub sandbox: Box<dyn Sandbox>,
     pub hidden: HiddenCopies,

@@ -35,8 +35,8 @@ pub fn snapshot_request(workdir: &RawPath, fresh: bool) -> SnapshotRequest {
     }
 }
 
-/// Prepares the work directory for an agent, then scans the whole sandbox and rejects it if any
-/// hidden content is found. `layer` contains the environment's findings, `hidden` those that were
+/// Prepares the work directory for an agent. Then scans the whole sandbox and rejects it if it
+/// finds hidden content. `layer` contains the environment's findings, and `hidden` those that were
 /// hidden when the sandbox was opened. `on_finding` says how to handle findings.
 ///
 /// # Errors

@@ -273,7 +273,7 @@ pub enum Reply {
     Matches {
         /// At most as many as the request allows.
         matches: Vec<Match>,
-        /// Whether there are more matches.
+        /// Whether there are more matches than are shown.
         more: bool,
     },
     /// What changed in a tree.

@@ -21,10 +21,10 @@ use crate::progress::ProgressFormat;
 #[derive(Debug, Parser)]
 #[command(name = "proctor", version, max_term_width = 100)]
 pub struct Cli {
-    /// Progress on standard error: `auto`, `lines`, `json` or `none`.
+    /// Set the format of progress output on standard error: `auto`, `lines`, `json` or `none`.
     #[arg(long, value_enum, default_value_t = ProgressFormat::Auto, global = true, hide_default_value = true, hide_possible_values = true)]
     pub progress: ProgressFormat,
-    /// Print no progress. Plans, errors and reports are still printed.
+    /// Hide progress. Plans, errors and reports are still printed.
     #[arg(long, short, global = true, conflicts_with = "progress")]
     pub quiet: bool,
     #[command(subcommand)]
@@ -41,32 +41,35 @@ pub enum Command {
     Resume {
         /// The run directory.
         run: PathBuf,
-        /// Raise a shared limit (`budget.run.cost_usd=100`, `budget.arm.steps=...`), or move a model to another endpoint
+        /// Change a setting before the run continues: raise a limit that trials share
+        /// (`budget.run.cost_usd=100`, `budget.arm.steps=...`), or change a model's endpoint
         /// (`models.NAME.base_url=...`, `key_env`, `price`).
         #[arg(long = "set", value_name = "KEY=VALUE")]
         set: Vec<String>,
-        /// Work on the run together with other processes, as `proctor worker` does.
+        /// Share the run with other processes, like `proctor worker`. Each process runs different
+        /// trials.
         #[arg(long, conflicts_with = "set")]
         join: bool,
-        /// Run the remaining trials on this machine, even if `proctor submit` gave the run to an engine.
+        /// Run the remaining trials on this machine, even if workers from `proctor submit` are
+        /// expected to run them.
         #[arg(long)]
         here: bool,
-        /// Number of parallel trials. Default: the run's `jobs`.
+        /// Number of trials to run in parallel. Default: the run's `jobs` setting.
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
         jobs: Option<u64>,
-        /// Run finished trials again if their records were removed or moved. By default this is an error, because their
-        /// requests would be billed twice.
+        /// Allow finished trials to run again if their records were removed or moved. Without this
+        /// option, missing records are an error, because repeating the requests costs money.
         #[arg(long)]
         confirm: bool,
     },
-    /// Run trials of a run together with other workers until none are left.
+    /// Run trials of a run until none are left, together with other workers.
     ///
     /// Workers may run on any machine that has access to the run directory. Each trial is run by
     /// one worker. If a worker dies, another one continues its trials from their records. On
     /// SIGUSR1, a worker finishes its current steps and gradings, then exits with status 75 if any
     /// trials are left.
     Worker(WorkerArgs),
-    /// Plan a run and queue workers for it with a scheduler, or add workers to a run.
+    /// Queue workers for a new or existing run with a scheduler.
     ///
     /// The run directory must be on a file system that all nodes share. `proctor watch` shows the
     /// run's progress, and `proctor cancel` stops the workers.
@@ -74,7 +77,7 @@ pub enum Command {
         override_usage = "proctor submit <CONFIG|RUN> --engine <ENGINE> --workers <N> [OPTIONS]"
     )]
     Submit(SubmitArgs),
-    /// Stop the workers that `submit` started. The run can be resumed.
+    /// Stop the workers that `proctor submit` queued for a run. The run can be resumed.
     Cancel {
         /// The run directory.
         run: PathBuf,
@@ -121,7 +124,7 @@ pub enum Command {
         /// Run directories.
         #[arg(required = true)]
         runs: Vec<PathBuf>,
-        /// The port on 127.0.0.1. Default: a free one.
+        /// Port on 127.0.0.1 to listen on. Default: a free port.
         #[arg(long, default_value_t = 0, hide_default_value = true)]
         port: u16,
         /// Write the pages to a new or empty folder instead of serving them.
@@ -137,7 +140,7 @@ pub enum Command {
         /// Output format.
         #[arg(long, value_enum)]
         format: ExportFormat,
-        /// A new or empty folder.
+        /// Write the pages to this new or empty folder.
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
         #[command(flatten)]
@@ -151,16 +154,16 @@ pub enum Command {
     Curve(CurveArgs),
     /// Remove environments, images and other caches. Runs are never removed.
     Clean {
-        /// List what would be removed without removing it.
+        /// List what would be removed, but remove nothing.
         #[arg(long)]
         dry_run: bool,
         /// Remove only items older than this: `90m`, `12h`, `30d`, `2w`.
         #[arg(long, value_name = "AGE", value_parser = parse_age)]
         older_than: Option<Duration>,
     },
-    /// Print a JSON Schema for editors.
+    /// Print the JSON Schema of a file format, for use in an editor.
     Schema {
-        /// The kind of file to describe.
+        /// The kind of file that the schema describes.
         #[arg(value_enum, value_name = "KIND")]
         of: SchemaKind,
     },
@@ -172,7 +175,7 @@ pub enum Command {
     },
     /// Write a manual page for each command.
     Man {
-        /// A new or empty folder.
+        /// Write the pages to this new or empty folder.
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
     },
@@ -181,7 +184,8 @@ pub enum Command {
         #[command(subcommand)]
         action: ScaffoldAction,
     },
-    /// Check this machine: run the quick part of the conformance kit and a trial on every back end
+    /// Check this machine: run the quick tests of the conformance kit, and one trial, on every
+    /// sandbox back end
     Doctor {
         /// Run the whole kit
         #[arg(long)]

@@ -6,7 +6,7 @@ use proctor_types::SandboxKind;
 /// A sandbox back end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SandboxArg {
-    /// Linux namespaces of this machine, without an engine.
+    /// Linux namespaces on this machine. Needs no Docker engine.
     Native,
     /// A Docker engine.
     Docker,

@@ -104,7 +104,7 @@ pub enum PlanOutcome {
 pub struct PreparedRun<'a> {
     pub run: RunDir,
     pub plan: Plan,
-    /// Number of parallel trials.
+    /// Number of trials to run in parallel.
     pub jobs: usize,
     pub backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
     pub cache: &'a Path,

@@ -41,7 +41,7 @@ pub async fn check_quality(
     let read = certificate.map(proctor_plan::read_certificate).transpose()?;
     let cache = cache_dir::default_cache_dir()?;
     let loaded = tasks::read_complete(patterns, &cache, &assemble::print_message).await?;
-    // Only recipes that have not been built need a sandbox.
+    // Only recipes that have not been built yet need a sandbox.
     let planned = match loaded.recipes.is_empty() {
         true => tasks::planned_tasks(&loaded)?,
         false => {

@@ -28,7 +28,7 @@ pub struct Board {
     /// estimating the remaining time.
     before: usize,
     trials: usize,
-    /// Number of parallel trials.
+    /// Number of trials to run in parallel.
     jobs: usize,
     running: BTreeMap<TrialId, RunningTrial>,
     faults: usize,

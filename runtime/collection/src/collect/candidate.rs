@@ -69,8 +69,8 @@ impl CandidateContext<'_> {
         self.verify_task(file, removal).await
     }
 
-    /// Restores code that an agent could read elsewhere in the work directory. Rejects the task if this would restore
-    /// everything.
+    /// Restores code that an agent could also read elsewhere in the work directory. Rejects the
+    /// task if this restores everything.
     async fn restore_copied_code(
         &self,
         file: &str,

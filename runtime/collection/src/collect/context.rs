@@ -28,7 +28,8 @@ pub(super) struct CandidateContext<'a> {
     pub(super) suite: Suite,
     pub(super) objects: Objects,
     pub(super) graphs: BTreeMap<String, FileGraph>,
-    /// Python files in test directories that are not tests. They and everything they import are kept.
+    /// Python files in test directories that contain no tests. These files and everything that they
+    /// import stay.
     pub(super) helpers: Vec<String>,
     pub(super) settings: &'a Settings,
     pub(super) seed: String,
@@ -36,7 +37,7 @@ pub(super) struct CandidateContext<'a> {
     pub(super) notes: Notes,
     /// The model that chooses tops and writes descriptions, if any.
     pub(super) answers: Option<CachedModel<'a>>,
-    /// The candidates that the model chose for each test file. Empty if there is no model.
+    /// The candidates that the model chose for each test file. Empty without a model.
     pub(super) model_candidates: BTreeMap<String, Vec<tops::Candidate>>,
 }
 

@@ -74,8 +74,8 @@ pub(crate) fn layer(source: &SourceTree, project: &Project, setup: Vec<String>) 
     }
 }
 
-/// Returns the set-up commands before pinning. They skip packages that cannot be installed; failed imports then
-/// show what is missing.
+/// Returns the set-up commands before pinning. They skip packages that cannot be installed. Imports
+/// that fail later show which packages are missing.
 pub(super) fn setup_commands(
     project: &Project,
     settings: &Settings,

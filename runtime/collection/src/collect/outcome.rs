@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::solvability::{Solvability, SolvabilityCounts};
 use crate::RecipeError;
 
-/// A test file that yields no task.
+/// A test file that yields no task, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reject {
     pub file: String,

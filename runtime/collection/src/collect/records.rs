@@ -12,7 +12,7 @@ pub(super) enum Record {
         file: String,
         ids: Vec<String>,
     },
-    /// An error during collection. The id is empty if pytest itself failed to start.
+    /// An error during collection. The id is empty if pytest itself did not start.
     Error {
         id: String,
         why: String,

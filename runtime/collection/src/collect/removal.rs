@@ -24,8 +24,8 @@ pub(super) struct Removal {
 }
 
 impl CandidateContext<'_> {
-    /// Returns the removal of the first policy that yields a task of FeatureBench's size. If none does, returns the
-    /// largest removal.
+    /// Returns the first removal that yields a task of FeatureBench's size. Tries one policy after
+    /// the other. If none succeeds, returns the largest removal.
     pub(super) fn choose_removal(
         &self,
         file: &str,
@@ -124,7 +124,7 @@ impl CandidateContext<'_> {
     }
 }
 
-/// Joins the reasons of all policies, or returns a single one if they are all the same.
+/// Joins the reasons of all policies. If they are identical, returns only one.
 fn join_reasons(refused: &[(String, String)]) -> String {
     if let [(_, first), rest @ ..] = refused
         && rest.iter().all(|(_, why)| why == first)

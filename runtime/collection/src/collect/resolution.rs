@@ -13,8 +13,8 @@ use super::{
     settings::Settings,
 };
 
-/// Builds environments, adding missing packages each time, until all imports of the tests succeed or the limit of
-/// rounds is reached. Pins the packages of the last environment.
+/// Builds environments until all imports of the tests succeed or the limit of rounds is reached.
+/// Each round adds the missing packages. Pins the packages of the last environment.
 ///
 /// # Errors
 /// An environment fault, such as no suitable interpreter or no package index.
@@ -42,7 +42,7 @@ pub(crate) async fn resolve(
         let bench = TestRunner::new(backend, &prepared, project, settings);
         let order = ObserveRequest::new(Mode::Collect, settings, project.tests.clone());
         let records = bench.observe(&order, "searching for tests").await;
-        // The pytest version that the project pins may be too old for the interpreter.
+        // The pytest version that the project pins may be too old for this interpreter.
         let finds =
             |records: &Vec<Record>| records.iter().any(|it| matches!(it, Record::Items { .. }));
         let limited = project.requirements.iter().any(|it| is_pytest(it));
@@ -86,7 +86,8 @@ fn is_pytest(requirement: &str) -> bool {
     proctor_types::normalize_package_name(requirement_name(requirement)) == "pytest"
 }
 
-/// Whether a module belongs to the project. A package of that name on the index would be a different project.
+/// Whether a module belongs to the project. If so, a package of the same name on the index is a
+/// different project.
 fn is_project_module(project: &Project, tree: &Path, module: &str) -> bool {
     let top = module.split('.').next().unwrap_or(module);
     let of_package = project.modules.iter().any(|file| {
@@ -117,8 +118,8 @@ fn missing_plugins(settings: &Settings, record: &Record) -> Vec<String> {
     packages.iter().cloned().chain(options.iter().filter_map(package)).collect()
 }
 
-/// Returns the test command. Like the collector's own runs, it disables plug-ins that start additional
-/// processes or measure coverage.
+/// Returns the test command. Like the collector's own runs, it disables plug-ins that measure
+/// coverage or start additional processes.
 fn test_command(settings: &Settings, pins: &[String]) -> Vec<String> {
     let names: BTreeSet<String> = pins
         .iter()

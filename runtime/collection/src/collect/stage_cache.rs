@@ -46,7 +46,7 @@ impl StageCache {
     }
 }
 
-/// Caches a result. A write error is only logged; the result is then computed again next time.
+/// Caches a result. A write error is only logged, because the result can be computed again.
 pub(crate) fn cache_result<T: Serialize>(kept: &StageCache, stage: &str, of: &str, made: &T) {
     if let Err(error) = kept.put(stage, of, made) {
         tracing::warn!(%error, stage, "cannot cache a stage's result");

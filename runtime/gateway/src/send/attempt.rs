@@ -19,7 +19,7 @@ pub(super) const BODY_LIMIT: usize = 64 << 20;
 /// The outcome of one attempt.
 #[derive(Debug, Default)]
 pub(crate) struct AttemptResult {
-    /// `None`: there was no response.
+    /// The HTTP status, or `None` if there was no response.
     pub status: Option<u16>,
     /// The wait that the endpoint requests.
     pub retry_after: Option<Duration>,
@@ -32,11 +32,11 @@ pub(crate) struct AttemptResult {
     /// Why the body is not a response, and the usage billed for it.
     pub unreadable: Option<(String, Option<Usage>)>,
     pub ended: Option<AttemptEnd>,
-    /// Whether the response contains the key across several events. Its bytes must not be recorded
-    /// then.
+    /// Whether the key is split across several events of the response. If so, its bytes must not be
+    /// recorded.
     pub has_split_key: bool,
     pub took: Duration,
-    /// Part of `took` during which only comments arrived, before the first event.
+    /// Part of `took` before the first event, during which only comments arrived.
     pub queued: Duration,
     pub first_byte: Option<Duration>,
 }

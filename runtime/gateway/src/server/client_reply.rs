@@ -14,7 +14,7 @@ pub(super) struct ClientReply {
     pub(super) hides_usage: bool,
     /// The endpoint's headers that the client receives.
     pub(super) headers: HeaderMap,
-    /// `None`: bytes pass unchanged.
+    /// Translates to the client's format. If `None`, bytes are passed on unchanged.
     pub(super) writer: Option<Box<dyn Writer>>,
     /// A non-streamed response, and its deltas.
     pub(super) whole: Option<(Bytes, Vec<Delta>)>,
@@ -60,15 +60,15 @@ impl ClientReply {
         ready
     }
 
-    /// Passes an event on in the endpoint's format. `has_content`: it is a piece of the response.
-    /// `is_end`: nothing relevant follows it.
+    /// Passes an event on in the endpoint's format. `has_content` says whether it contains part of
+    /// the response, and `is_end` whether nothing relevant follows it.
     fn forward_unchanged(
         &mut self,
         event: &sse::Event,
         deltas: &[Delta],
         (has_content, is_end): (bool, bool),
     ) -> Bytes {
-        // Some endpoints mark every piece as the last one.
+        // Some endpoints mark every chunk as the last one.
         let before = if has_content { self.held.split().freeze() } else { Bytes::new() };
         if self.hides_usage && !has_content && !is_end && is_usage_only(event, deltas) {
             return before;

@@ -45,7 +45,7 @@ impl Token {
         bearer.into_iter().chain(named).chain(asked).any(|given| self.matches(given))
     }
 
-    /// Compares in constant time.
+    /// Compares two strings in constant time.
     fn matches(&self, given: &str) -> bool {
         let (own, given) = (self.0.as_bytes(), given.as_bytes());
         let differ = own.iter().zip(given).fold(0, |differ, (a, b)| differ | (a ^ b));

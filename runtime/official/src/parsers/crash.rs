@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// The official parser raises on this log. Its harness counts the instance as an error.
+/// The official parser raises an exception for this log. Its harness counts the instance as an
+/// error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParserCrash {
     /// The class of the exception.

@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-/// A parser of a benchmark's own harness. The benchmark's policy determines which repository or row
-/// uses which parser.
+/// A parser of a benchmark's own harness. The benchmark's policy selects the parser for a
+/// repository or row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ParserName {
@@ -125,8 +125,8 @@ impl ParserName {
     }
 }
 
-/// The generation of the SWE-bench parsers. Generations differ, and ids recorded with one do not
-/// match those of another.
+/// The generation of the SWE-bench parsers. Ids that were recorded with one generation don't match
+/// those of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub enum Edition {
     /// 2.1.0, which SWE-Gym forked.

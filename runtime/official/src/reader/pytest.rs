@@ -37,7 +37,8 @@ static XDIST_LINE: LazyLock<Regex> =
 static RERUN_LETTERS: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(\S+\.\w+) [.FEsxXRu,-]*R[.FEsxXRu,-]*(?: *\[ *\d+%\])?$"));
 
-/// Lines by where they occur. A pass counts only in a run's own list of results.
+/// Lines of a session, by where they occur. A pass counts only in the session's own list of
+/// results.
 #[derive(Default)]
 struct LogResults<'a> {
     passes: BTreeMap<String, Vec<TestStatus>>,

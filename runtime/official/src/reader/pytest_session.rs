@@ -62,8 +62,8 @@ pub(super) fn last_totals(lines: &[&str]) -> Option<Totals> {
     lines.iter().rev().find_map(|line| parse_totals(line))
 }
 
-/// Returns the index at which the list of running tests ends: the first heading after the session's
-/// own.
+/// Returns the index of the first heading after the session's own heading. The list of running
+/// tests ends there.
 pub(super) fn section_after_start(lines: &[&str]) -> Option<usize> {
     let start = lines
         .iter()

@@ -14,8 +14,8 @@ pub struct Comparison {
     pub schema_version: u32,
     /// Pairs of arms that are not controls, in plan order, with one entry per metric.
     pub pairs: Vec<Pair>,
-    /// Pairs with a control: `gold`, `noop` and arms with `control = true`. They are excluded from
-    /// all adjustments of p-values.
+    /// Pairs with a control (`gold`, `noop` or an arm with `control = true`). They do not count
+    /// when p-values are adjusted for the number of pairs.
     #[serde(default)]
     pub controls: Vec<Pair>,
     /// The results of `--gate`, in the order given.
@@ -41,7 +41,8 @@ pub struct Pair {
     /// Number of excluded tasks.
     pub excluded: u64,
     pub excluded_by: ExcludedTasks,
-    /// Tasks that only one arm resolves. Null with several attempts and in other metrics.
+    /// Tasks that only arm `a` resolves. Null with several attempts per task, and for metrics other
+    /// than `resolved`. The same applies to `b_only`.
     pub a_only: Option<u64>,
     pub b_only: Option<u64>,
     /// Difference of rates, or of means over tasks. Null, like the next three fields, if the arms
@@ -55,20 +56,21 @@ pub struct Pair {
     /// The number of pairs that `p_adjusted` and `interval_adjusted` are adjusted for. 0 with a control.
     #[serde(default)]
     pub adjusted_for: u64,
-    /// Like `interval`, at the level given by the adjustment: it excludes 0 if and only if
-    /// `p_adjusted` is below 5 %.
+    /// Like `interval`, but at the adjusted level. It excludes 0 if and only if `p_adjusted` is
+    /// below 5 %.
     #[serde(default)]
     pub interval_adjusted: Option<[f64; 2]>,
-    /// Whether the adjusted p-value is below 5 %; with a control, the plain p-value. Null if there
-    /// is no p-value.
+    /// Whether the adjusted p-value is below 5 %. For a pair with a control, the plain p-value is
+    /// used. Null if there is no p-value.
     #[serde(default)]
     pub distinguishable: Option<bool>,
     /// `mcnemar_exact` or `paired_bootstrap_by_task`.
     pub test: String,
-    /// Number of tasks needed to detect a difference of this size with the same test, at a power of
-    /// 80 % and a level of 5 % adjusted for the number of pairs. Null if there is no difference.
+    /// Number of tasks needed to detect a difference of this size with the same test. The power is
+    /// 80 %, and the level is 5 %, adjusted for the number of pairs. Null if there is no
+    /// difference.
     pub tasks_needed: Option<u64>,
-    /// The smallest difference that this number of tasks would detect, under the same conditions.
+    /// The smallest difference that `tasks` tasks can detect, under the same conditions.
     pub smallest_visible: Option<f64>,
     /// The value of each arm; `difference` is a_mean - b_mean. Null if the arms share no task.
     #[serde(default)]
@@ -92,7 +94,8 @@ pub struct ByRepository {
     /// The p-value with Holm's adjustment, as for tasks.
     #[serde(default)]
     pub p_adjusted: Option<f64>,
-    /// Whether the difference is distinguishable by repository but not by task, or the reverse.
+    /// Whether the analysis by repository and the analysis by task disagree on whether the arms
+    /// differ.
     #[serde(default)]
     pub changes_conclusion: bool,
 }
@@ -105,7 +108,8 @@ pub enum GateResult {
     Passed,
     /// The upper end is below `-points`.
     Failed,
-    /// Neither. More tasks or attempts might decide the gate.
+    /// Neither, because the interval contains `-points` or the arms share no task. More tasks or
+    /// attempts might decide the gate.
     Undecided,
     /// A trial of one of the arms has no verdict.
     Incomplete,

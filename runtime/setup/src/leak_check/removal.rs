@@ -16,7 +16,7 @@ pub(crate) async fn remove(handle: &SandboxHandle, leak: &Leak) -> Result<bool, 
             Err(error) if error.is_broken() => {
                 return Err(error.fault(format!("removing {path}")));
             }
-            // The file is part of a read-only base.
+            // The file is part of a read-only base, so it cannot be removed.
             Err(_) => return Ok(false),
         }
     }

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// One step of a trial, as a row.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct StepRow {
-    /// The step's number, counted from 1. 0 is everything before the first response.
+    /// The step's number, counted from 1. Step 0 is everything before the first response.
     pub number: u64,
     /// Seconds since the attempt began.
     pub at: f64,
@@ -20,9 +20,10 @@ pub struct StepRow {
     pub input: u64,
     pub output: u64,
     pub cost_usd: Option<f64>,
-    /// Summaries of the step: the tools with the first words of their calls, or the first words of the message.
+    /// A summary of the step: the tools with the first words of their calls or, without calls, the
+    /// first words of the message.
     pub did: Vec<String>,
-    /// Whether some tool failed, or its call could not be parsed.
+    /// Whether a tool failed or a call could not be parsed.
     pub failed: bool,
     /// Whether the step ran tests, judging by its shell commands.
     pub tests: bool,
@@ -33,7 +34,8 @@ pub struct StepRow {
     pub denied: u64,
     /// Number of failed requests to the endpoint.
     pub resends: u64,
-    /// Hashes of the step's actions and of the results it saw. Steps with equal hashes did, or saw, the same.
+    /// Hashes of the step's actions and of the results that it saw. Two steps with equal hashes
+    /// did, or saw, the same.
     #[serde(skip)]
     pub act: u64,
     #[serde(skip)]

@@ -27,7 +27,8 @@ pub(in crate::collect) fn imported_module(
     if import.level == 0 {
         return named.unwrap_or_default().to_owned();
     }
-    // One dot refers to the module's package. In a package's `__init__.py`, it refers to the package itself.
+    // One dot refers to the package of the module. In the `__init__.py` of a package, it refers to
+    // that package itself.
     let up = import.level as usize - usize::from(is_package);
     let mut parts: Vec<&str> = module.split('.').collect();
     parts.truncate(parts.len().saturating_sub(up));

@@ -15,8 +15,8 @@ pub struct Report {
     pub ended: bool,
     /// Reasons to doubt the report itself.
     pub doubts: Vec<String>,
-    /// Failures that do not belong to a test, such as a file that does not load or a package that
-    /// does not build.
+    /// Failures that don't belong to a test, such as a file that cannot be loaded or a package that
+    /// cannot be built.
     pub other_failures: usize,
 }
 
@@ -35,8 +35,8 @@ impl Report {
     /// Returns the reported id that an expected id refers to: the same id, or the only one that
     /// ends with it.
     ///
-    /// A suffix of whole components is preferred: `adds` refers to `Calc::adds` even if there is a
-    /// test `Calc::never adds`.
+    /// A suffix that consists of whole components is preferred. For example, `adds` refers to
+    /// `Calc::adds` even if there is a test `Calc::never adds`.
     pub fn resolve(&self, wanted: &str) -> Option<&str> {
         if let Some((id, _)) = self.tests.get_key_value(wanted) {
             return Some(id.as_str());
@@ -57,7 +57,7 @@ impl Report {
     }
 
     /// Returns the only id that ends with `wanted` and whose beginning satisfies `fits`. Returns
-    /// `None` if there is no such id, and `Some(None)` if there are several.
+    /// `None` if no id matches, and `Some(None)` if several match.
     fn find_unique_suffix(
         &self,
         wanted: &str,
