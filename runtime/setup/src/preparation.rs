@@ -137,7 +137,7 @@ impl Preparation<'_> {
             );
             Fault::new(Layer::Setup, what)
                 .cause(Cause::Invalid)
-                .hint("use a build made on Linux, or remove `clock`")
+                .hint("use a Linux build of Proctor, or remove `clock`")
         })?;
         let laid = handle.write(&RawPath::from(CLOCK_LIBRARY), library, Some(0o755)).await;
         laid.map_err(|error| error.fault("copying the clock library"))

@@ -55,8 +55,8 @@ async fn check_owned(handle: &SandboxHandle, task: &Task) -> Result<(), Fault> {
     }
     let workdir = &task.workdir;
     let what = format!("the task's user {user} does not own both {workdir} and {home}");
-    Err(Fault::new(Layer::Setup, what)
-        .context(&task.id)
-        .cause(Cause::Invalid)
-        .hint("set-up makes the user their owner, so check for mounts and read-only folders"))
+    Err(Fault::new(Layer::Setup, what).context(&task.id).cause(Cause::Invalid).hint(
+        "setup gives the user ownership of both folders, so check for mounts and read-only \
+             folders",
+    ))
 }

@@ -134,7 +134,7 @@ fn build_fault(folder: &Path, error: &str, said: &str) -> Fault {
         .any(|sign| words.contains(sign))
     {
         true => fault.hint(
-            "the engine's API builds without BuildKit; write the step without `RUN --mount` and \
+            "the engine's API builds without BuildKit; rewrite the step without `RUN --mount` or \
              heredocs, or build the image yourself and set `image`",
         ),
         false => fault.hint("fix the Dockerfile; `docker build` shows the full output"),

@@ -18,7 +18,7 @@ use crate::fault;
 /// Time limit for one listing.
 const LIST_LIMIT: Duration = Duration::from_secs(30);
 
-/// The engine's information about a container's end.
+/// Asks the engine how a container ended and which paths it wrote.
 pub struct EngineDiagnostics {
     pub client: bollard::Docker,
     pub id: String,
