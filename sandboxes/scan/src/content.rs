@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use proctor_wire::{Finding, FindingKind, RawPath, ScanLimits, ScanReply, enclosing};
+use proctor_wire::{Finding, FindingKind, RawPath, ScanLimits, ScanReply, roots};
 
 use crate::{
     ar, bytecode,
@@ -139,9 +139,9 @@ impl<'a> Scanner<'a> {
         let modules = &self.index.secrets.modules;
         let whole = match what {
             FindingKind::Module { module } if place.inside.is_empty() => {
-                modules.get(module as usize).map(|module| enclosing::package_root(path, module))
+                modules.get(module as usize).map(|module| roots::package_root(path, module))
             }
-            _ => enclosing::repository_root(path),
+            _ => roots::repository_root(path),
         };
         self.wholes.extend(whole.filter(|whole| whole.len() < path.len()).map(<[u8]>::to_vec));
         let Location { path, inside } = place.clone();
