@@ -111,7 +111,7 @@ async fn build(
                     Some(message) => message,
                 }
             }
-            Err(error) => fault::words(&error),
+            Err(error) => fault::engine_message(&error),
         };
         return Err(build_fault(folder, &error, &said));
     }

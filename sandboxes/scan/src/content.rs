@@ -59,10 +59,10 @@ impl<'a> Scanner<'a> {
 
     /// Scans bytes in a format detected by content only, because a copy may have any name.
     pub fn scan_content(&mut self, place: &Location, bytes: &[u8], depth: u32) {
-        if bytes.starts_with(b"\x7fELF") && zip::end(bytes).is_none() {
+        if bytes.starts_with(b"\x7fELF") && zip::find_end_record(bytes).is_none() {
             return;
         }
-        if let Some(end) = zip::end(bytes) {
+        if let Some(end) = zip::find_end_record(bytes) {
             return self.scan_zip(place, bytes, end, depth);
         }
         if pack::is_pack(bytes) {

@@ -276,7 +276,7 @@ impl<'a> CurveBuilder<'a> {
             }
             let mut verdicts = BTreeMap::new();
             if let Some(prefixes) = &prefixes {
-                verdicts.insert(prefixes.end().to_owned(), result.verdict.clone());
+                verdicts.insert(prefixes.final_tree().to_owned(), result.verdict.clone());
             }
             trials.push(CurveTrial { id, planned, arm, result, prefixes, verdicts });
         }
