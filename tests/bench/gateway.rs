@@ -69,7 +69,7 @@ struct NullRecord;
 
 #[async_trait]
 impl ExchangeSink for NullRecord {
-    async fn body(&self, _: &[u8]) -> Result<String, Fault> {
+    async fn store_body(&self, _: &[u8]) -> Result<String, Fault> {
         Ok(String::new())
     }
 

@@ -25,7 +25,7 @@ pub(super) struct Module {
 
 impl Module {
     /// Returns the absolute name of the module in `from ... import`.
-    fn target(&self, import: &StmtImportFrom) -> String {
+    fn absolute_module_name(&self, import: &StmtImportFrom) -> String {
         let named = import.module.as_deref().unwrap_or_default();
         if import.level == 0 {
             return named.to_owned();
@@ -112,7 +112,7 @@ fn edit_import_from(
     gone: &RemovedPaths,
     findings: &mut Findings,
 ) -> StatementAction {
-    let target = module.target(stmt);
+    let target = module.absolute_module_name(stmt);
     let lost = gone.get(&target);
     let goes = |alias: &Alias| lost.is_some_and(|lost| lost.contains(alias.name.as_str()));
     let mut items = Vec::new();

@@ -19,20 +19,20 @@ use proctor_types::{Arm, SandboxKind, Selection};
 
 use crate::{
     cache_dir,
-    config::{self, CacheFile, ConfigFile, ConfigSource, KnownNames, RunConfig},
+    config::{self, CacheSettings, ConfigFile, ConfigSource, KnownNames, RunConfig},
     error::{CommandError, UserError},
     progress,
 };
 
 /// Connects to one back end. Changes nothing on this machine.
 pub async fn connect(kind: SandboxKind, cache: &Path) -> Result<Arc<dyn Backend>, CommandError> {
-    connect_with(kind, cache, &CacheFile::default()).await
+    connect_with(kind, cache, &CacheSettings::default()).await
 }
 
 async fn connect_with(
     kind: SandboxKind,
     cache: &Path,
-    kept: &CacheFile,
+    kept: &CacheSettings,
 ) -> Result<Arc<dyn Backend>, CommandError> {
     Ok(match kind {
         SandboxKind::Native => {
@@ -100,13 +100,13 @@ pub async fn start_backend(
     kind: SandboxKind,
     cache: &Path,
 ) -> Result<Arc<dyn Backend>, CommandError> {
-    start_backend_with(kind, cache, &CacheFile::default()).await
+    start_backend_with(kind, cache, &CacheSettings::default()).await
 }
 
 async fn start_backend_with(
     kind: SandboxKind,
     cache: &Path,
-    kept: &CacheFile,
+    kept: &CacheSettings,
 ) -> Result<Arc<dyn Backend>, CommandError> {
     cache_dir::lock_shared(cache)?;
     let backend = connect_with(kind, cache, kept).await?;
@@ -120,7 +120,7 @@ async fn start_backend_with(
 pub async fn start_backends(
     arms: &[Arm],
     cache: &Path,
-    kept: &CacheFile,
+    kept: &CacheSettings,
 ) -> Result<BTreeMap<SandboxKind, Arc<dyn Backend>>, CommandError> {
     let mut kinds: BTreeSet<_> = arms.iter().map(|arm| arm.sandbox.kind).collect();
     let catalog = catalog()?;

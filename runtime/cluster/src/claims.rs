@@ -139,7 +139,7 @@ impl Claim {
     }
 
     /// Marks the key as finished.
-    pub fn end(&mut self) {
+    pub fn mark_finished(&mut self) {
         self.ended = true;
     }
 }
@@ -199,7 +199,7 @@ mod tests {
         let mut claim = expect_claim(other.claim("ab12"));
         assert_eq!((claim.generation(), claim.dead_owner()), (2, None));
         assert!(one.finished_keys().unwrap().is_empty());
-        claim.end();
+        claim.mark_finished();
         drop(claim);
         assert!(matches!(one.claim("ab12").unwrap(), ClaimResult::Ended));
         assert_eq!(one.finished_keys().unwrap(), HashSet::from(["ab12".to_owned()]));
@@ -218,7 +218,7 @@ mod tests {
         let run = tempfile::tempdir().unwrap();
         let (_a, one) = worker(run.path());
         let mut claim = expect_claim(one.claim("ab12"));
-        claim.end();
+        claim.mark_finished();
         drop(claim);
         // After a power failure the files remain, but the workers do not.
         let begun = SystemTime::now() + Duration::from_secs(60);
@@ -238,7 +238,7 @@ mod tests {
         let (_a, one) = worker(run.path());
         assert!(one.finished_keys().unwrap().is_empty());
         let mut claim = expect_claim(one.claim("ab12"));
-        claim.end();
+        claim.mark_finished();
         drop(claim);
         let (_b, other) = worker(run.path());
         assert_eq!(other.finished_keys().unwrap().len(), 1, "later workers keep the marks");

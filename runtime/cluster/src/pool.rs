@@ -191,7 +191,7 @@ impl Pool {
     }
 
     /// Returns the limit that is used up, if any. Returns `None` if the directory cannot be read.
-    pub fn reached(&self) -> Option<String> {
+    pub fn exhausted_limit(&self) -> Option<String> {
         let state = self.shared.register.state(&self.shared.first).ok()?;
         exhausted_limit(&self.shared.limits, &spent(&state))
     }
@@ -448,7 +448,7 @@ mod tests {
         last.settle(amounts("cost", 45));
         let refused = timeout(SOON, other.reserve(&amounts("cost", 1), false)).await.unwrap();
         assert!(matches!(refused, Err(ReservationError::Reached(limit)) if limit == "cost"));
-        assert_eq!(other.reached().as_deref(), Some("cost"));
+        assert_eq!(other.exhausted_limit().as_deref(), Some("cost"));
     }
 
     #[tokio::test(flavor = "multi_thread")]

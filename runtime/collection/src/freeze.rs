@@ -159,7 +159,7 @@ pub(crate) async fn run_patched_tests(
                 ApplyError::Patch(error) => {
                     Fault::new(Layer::Setup, format!("applying the task's patch: {error}"))
                 }
-                ApplyError::SandboxHandle(error) => error.fault("applying the task's patch"),
+                ApplyError::SandboxHandle(error) => error.to_fault("applying the task's patch"),
             })?;
         }
         run_tests(handle, plan, &hidden).await

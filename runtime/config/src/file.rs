@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use proctor_types::{
-    Budget, CacheFile, EndpointRates, GradingFile, LeakCheckSpec, ModelSpec, NetworkPolicy,
-    RecordedConfig, RepositorySettings, ResumeFile, SandboxSpec, StatementSpec,
+    Budget, CacheSettings, EndpointRates, GradingSettings, LeakCheckSpec, ModelSpec, NetworkPolicy,
+    RecordedConfig, RepositorySettings, ResumeSettings, SandboxSpec, StatementSpec,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -57,13 +57,13 @@ pub struct ConfigFile {
     pub models: BTreeMap<String, ModelSpec>,
     /// How patches are graded. Not a factor.
     #[serde(default)]
-    pub grading: GradingFile,
+    pub grading: GradingSettings,
     /// Limits on the state to keep so that a trial can be resumed (`docs/survival.md`). Not a factor.
-    #[serde(default, skip_serializing_if = "ResumeFile::is_default")]
-    pub resume: ResumeFile,
+    #[serde(default, skip_serializing_if = "ResumeSettings::is_default")]
+    pub resume: ResumeSettings,
     /// Limits on the files that a machine keeps between runs. Not a factor.
-    #[serde(default, skip_serializing_if = "CacheFile::is_default")]
-    pub cache: CacheFile,
+    #[serde(default, skip_serializing_if = "CacheSettings::is_default")]
+    pub cache: CacheSettings,
     /// Rate limits shared by all trials, under names that you choose. Without them, limits are learned from rejections.
     /// Not a factor.
     #[serde(default)]
@@ -185,9 +185,9 @@ pub fn plain_config(tasks: Vec<String>, sandbox: &SandboxSpec, arms: Vec<ArmFile
         budget: Budget::default(),
         models: BTreeMap::new(),
         endpoints: BTreeMap::new(),
-        grading: GradingFile::default(),
-        resume: ResumeFile::default(),
-        cache: CacheFile::default(),
+        grading: GradingSettings::default(),
+        resume: ResumeSettings::default(),
+        cache: CacheSettings::default(),
     }
 }
 

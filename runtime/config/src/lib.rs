@@ -7,11 +7,11 @@
 
 mod base;
 mod documentation;
-mod effect;
 mod endpoints;
 mod file;
 #[cfg(test)]
 mod fuzz;
+mod ineffective_keys;
 mod keys;
 mod kind;
 mod matrix;
@@ -29,7 +29,7 @@ pub use documentation::keys_markdown;
 pub use file::{ArmFile, ConfigFile, plain_arm, plain_config};
 pub use model::{VendorModel, find_model, set_model, vendor_model, vendors};
 pub use proctor_types::{
-    CacheFile, GradingFile, ResumeFile, SCRIPT_URL_PREFIX, UserError, similar_names,
+    CacheSettings, GradingSettings, ResumeSettings, SCRIPT_URL_PREFIX, UserError, similar_names,
 };
 pub use reader::{config_from_table, read};
 pub use resolve::{KnownNames, REPLAY_KEY, RunConfig, resolve};

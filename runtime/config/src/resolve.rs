@@ -14,7 +14,7 @@ use proctor_types::{
 use serde_json::{Map, Value, json};
 
 use crate::{
-    ArmFile, ConfigFile, ConfigSource, Extent, UserError, check_keys, effect, endpoints,
+    ArmFile, ConfigFile, ConfigSource, Extent, UserError, check_keys, endpoints, ineffective_keys,
     kind::closest_name, model::vendor_spec, models, paths::PYTHON_PREFIX,
 };
 
@@ -88,7 +88,7 @@ pub fn resolve(
             toml::Table::try_from(&file).map_err(|error| UserError::new(error.to_string()))?;
         check_keys(&table, Extent::Whole).map_err(|problem| written.problem_error(&problem))?;
     }
-    effect::check_companions(&file, written)?;
+    ineffective_keys::check_companions(&file, written)?;
     endpoints::check_endpoints(&file, written)?;
     models::check_models(&file, written, known.script)?;
     if let Some(certificate) = &file.grading.certificate
@@ -234,7 +234,7 @@ pub fn resolve(
         }
         arms.push(resolved);
     }
-    effect::check_network(&file, written)?;
+    ineffective_keys::check_network(&file, written)?;
     Ok(RunConfig { file, arms })
 }
 

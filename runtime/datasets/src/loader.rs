@@ -192,7 +192,7 @@ impl<'a> Loader<'a> {
     }
 
     fn load_file(&mut self, file: &Path, set: &RowSource<'_>) -> Result<(), DatasetError> {
-        if read::kind(file) == "toml" {
+        if read::file_suffix(file) == "toml" {
             return self.load_toml(file, set);
         }
         let mut splits = Splits::new(set.options.split.clone());

@@ -125,7 +125,7 @@ fn parse_entry(mut value: Value, key: Option<String>) -> Result<Entry, RowError>
         Some(Value::String(id)) if !id.is_empty() => Some(id.clone()),
         None | Some(Value::Null | Value::String(_)) => key,
         Some(value) => {
-            let what = format!("is {}, not text", shapes::kind(value));
+            let what = format!("is {}, not text", shapes::describe_type(value));
             return Err(RowError::in_field("instance_id", what));
         }
     };

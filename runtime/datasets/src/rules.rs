@@ -78,7 +78,7 @@ pub(crate) fn check(task: &Task) -> Vec<RowError> {
     if let Ok(Some(policy)) = OfficialPolicy::for_task(task)
         && let Err((key, error)) = policy.check_named_parser(task)
     {
-        let named = task.details().and_then(|details| key.of(details));
+        let named = task.details().and_then(|details| key.value_in(details));
         let named = named.as_ref().and_then(Value::as_str).unwrap_or_default();
         let near = nearest(named, policy.parser_names()).filter(|near| *near != named);
         let hint = near.map_or(error.hint, |near| format!("did you mean `{near}`?"));

@@ -72,7 +72,7 @@ impl TrialGateway {
         let (body, max_output) = if model.api == Api::Chat {
             let rest = request::chat_fields(model, limit_field, &ask.tools, true);
             let written = self.sent_conversation().lock().unwrap_or_else(PoisonError::into_inner);
-            (written.body(&model.name, &rest), codec::output_limit(Api::Chat, &rest))
+            (written.request_body(&model.name, &rest), codec::output_limit(Api::Chat, &rest))
         } else {
             let fault =
                 |why: String| Fault::new(Layer::Model, format!("model {}: {why}", model.name));

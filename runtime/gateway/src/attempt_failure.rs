@@ -53,7 +53,7 @@ impl AttemptFailure {
         Self { hint: Some(hint.to_owned()), ..Self::new(FailureKind::Damaged, why) }
     }
 
-    pub(crate) fn retry_after(mut self, retry_after: Option<Duration>) -> Self {
+    pub(crate) fn with_retry_after(mut self, retry_after: Option<Duration>) -> Self {
         self.retry_after = retry_after;
         self
     }

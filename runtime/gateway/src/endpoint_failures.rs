@@ -156,13 +156,13 @@ impl TrialGateway {
         body: &str,
         request: &OutgoingRequest,
     ) -> Result<bool, Fault> {
-        let subject = Rejections::shipped()?.of(status, body);
+        let subject = Rejections::shipped()?.classify(status, body);
         let window = self.route().window;
         let rules = ContextWindowRules::shipped()?;
         Ok(match subject {
             ErrorSubject::ContentFilter => true,
             ErrorSubject::ContextOverflow => {
-                let ours = usage::input(self.route().model.api, &request.body).await;
+                let ours = usage::estimate_input(self.route().model.api, &request.body).await;
                 // Reserved output is not part of the conversation.
                 rules.is_overflow_plausible(ours, 0, window)
             }
@@ -170,7 +170,8 @@ impl TrialGateway {
             ErrorSubject::Unknown | ErrorSubject::Proxy if matches!(status, 400 | 413 | 422) => {
                 match window {
                     Some(window) => {
-                        let ours = usage::input(self.route().model.api, &request.body).await;
+                        let ours =
+                            usage::estimate_input(self.route().model.api, &request.body).await;
                         rules.is_overflow_certain(0, ours, window)
                     }
                     None => false,

@@ -79,7 +79,7 @@ impl Gateway {
     /// Returns the price of a model. Returns `None` if no price is configured and the table does
     /// not list the model. Its responses then have no cost.
     pub fn price(&self, model: &ModelSpec) -> Option<Price> {
-        self.prices.of(model)
+        self.prices.price_of(model)
     }
 
     /// Returns the model's configured context window, or the one in the table.
@@ -121,7 +121,7 @@ impl Gateway {
     /// them: a rejected key or model name, a missing endpoint, or missing tool support. `tools`
     /// says whether the trial's requests offer tools.
     pub fn halt_reason(&self, model: &ModelSpec, tools: bool) -> Option<Fault> {
-        self.halts.of(model, tools)
+        self.halts.fault_for(model, tools)
     }
 
     /// Returns all faults that halt a model, without duplicates.
@@ -149,7 +149,7 @@ impl Gateway {
         let endpoint = Endpoint::new(model, &*self.key_of)?;
         let http = if endpoint.is_local() { self.local.clone() } else { self.remote_client()? };
         let (window, policy) = (self.context_window(model), self.policy.clone());
-        let (limiters, halts) = (self.rates.of(model), Arc::clone(&self.halts));
+        let (limiters, halts) = (self.rates.limiters_for(model), Arc::clone(&self.halts));
         Ok(ModelRoute {
             model: model.clone(),
             endpoint,

@@ -272,7 +272,7 @@ impl Halts {
 
     /// Returns why the model must not be called, if there is a reason. `tools` says whether the
     /// request offers tools.
-    pub(crate) fn of(&self, model: &ModelSpec, tools: bool) -> Option<Fault> {
+    pub(crate) fn fault_for(&self, model: &ModelSpec, tools: bool) -> Option<Fault> {
         let state = self.lock();
         if state.halted.is_empty() {
             return None;
@@ -341,8 +341,8 @@ mod tests {
         let (halts, no_tools) = (Halts::default(), model("m"));
         let fault = Fault::new(Layer::Model, "no tools");
         halts.halt_tools(&no_tools, &fault);
-        assert_eq!(halts.of(&no_tools, true), Some(fault));
-        assert_eq!(halts.of(&no_tools, false), None);
-        assert_eq!(halts.of(&model("n"), true), None);
+        assert_eq!(halts.fault_for(&no_tools, true), Some(fault));
+        assert_eq!(halts.fault_for(&no_tools, false), None);
+        assert_eq!(halts.fault_for(&model("n"), true), None);
     }
 }

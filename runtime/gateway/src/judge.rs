@@ -87,7 +87,7 @@ pub(crate) fn judge(result: &AttemptResult, endpoint: &Endpoint) -> Judgement {
             classify_error_body(&body, endpoint).unwrap_or_else(|| {
                 Judgement::Retry(
                     describe_malformed_response(why, &result.raw, result.status)
-                        .retry_after(result.retry_after),
+                        .with_retry_after(result.retry_after),
                 )
             })
         }

@@ -63,9 +63,9 @@ impl SharedMeter {
     }
 
     /// Returns the limit that is reached, if any. After that, no trial's next request is admitted.
-    pub fn reached(&self) -> Option<BudgetKind> {
-        let reached = || self.limit.as_ref()?.reached();
-        self.scope.reached().or_else(|| reached().and_then(|name| shared::kind(&name)))
+    pub fn reached_limit(&self) -> Option<BudgetKind> {
+        let reached = || self.limit.as_ref()?.reached_limit();
+        self.scope.reached_limit().or_else(|| reached().and_then(|name| shared::kind(&name)))
     }
 }
 
@@ -161,8 +161,8 @@ impl Meter {
 
     /// Returns which of the trial's own limits is reached: counts first, then time, in the order of
     /// [`BudgetKind`].
-    pub fn reached(&self) -> Option<BudgetKind> {
-        self.own.reached().or_else(|| self.reached_time_limit())
+    pub fn reached_limit(&self) -> Option<BudgetKind> {
+        self.own.reached_limit().or_else(|| self.reached_time_limit())
     }
 
     pub(crate) fn reached_time_limit(&self) -> Option<BudgetKind> {
@@ -240,9 +240,9 @@ mod tests {
         ];
         for (meter, kind) in cases {
             charge(&meter).await;
-            assert_eq!(meter.reached(), None, "{kind}");
+            assert_eq!(meter.reached_limit(), None, "{kind}");
             charge(&meter).await;
-            assert_eq!(meter.reached(), Some(kind));
+            assert_eq!(meter.reached_limit(), Some(kind));
         }
     }
 
@@ -277,11 +277,11 @@ mod tests {
         assert_eq!(meter.wait_time(), Duration::from_secs(4), "a wait in progress counts");
         drop(waiting);
         tokio::time::advance(Duration::from_secs(4)).await;
-        assert_eq!(meter.reached(), None);
+        assert_eq!(meter.reached_limit(), None);
         assert_eq!(meter.working_left(), Some(Duration::from_secs(1)));
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(meter.reached(), Some(BudgetKind::Working));
+        assert_eq!(meter.reached_limit(), Some(BudgetKind::Working));
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(meter.reached(), Some(BudgetKind::Wall));
+        assert_eq!(meter.reached_limit(), Some(BudgetKind::Wall));
     }
 }

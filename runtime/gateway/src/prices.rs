@@ -103,7 +103,7 @@ impl PriceTable {
     }
 
     /// Returns the model's configured price, or the one in the table.
-    pub fn of(&self, model: &ModelSpec) -> Option<Price> {
+    pub fn price_of(&self, model: &ModelSpec) -> Option<Price> {
         model.price.clone().or_else(|| self.listed_price(&model.name))
     }
 

@@ -31,7 +31,7 @@ impl RateLimiters {
 
     /// Returns every limiter that a request to the model passes, always in the same order. An
     /// endpoint without a table gets a limiter that only learns.
-    pub(crate) fn of(&self, model: &ModelSpec) -> Vec<Arc<Limiter>> {
+    pub(crate) fn limiters_for(&self, model: &ModelSpec) -> Vec<Arc<Limiter>> {
         let named = self.configured.iter().filter(|(table, _)| table.applies_to(model));
         let named: Vec<_> = named.map(|(_, limiter)| Arc::clone(limiter)).collect();
         if !named.is_empty() {
@@ -63,10 +63,13 @@ mod tests {
         let one = EndpointRates { model: Some("m".into()), ..whole.clone() };
         let tables = [whole, one].map(|table| (table, SharedRates::default())).to_vec();
         let rates = RateLimiters::new(tables, RatePolicy::shipped().expect("valid"));
-        let (m, n) = (rates.of(&model("https://h/v1", "m")), rates.of(&model("https://h/v1", "n")));
+        let (m, n) = (
+            rates.limiters_for(&model("https://h/v1", "m")),
+            rates.limiters_for(&model("https://h/v1", "n")),
+        );
         assert_eq!((m.len(), n.len()), (2, 1));
         assert!(Arc::ptr_eq(&m[0], &n[0]));
-        let other = |name: &str| rates.of(&model("https://other/v1", name)).remove(0);
+        let other = |name: &str| rates.limiters_for(&model("https://other/v1", name)).remove(0);
         assert!(Arc::ptr_eq(&other("m"), &other("m")));
         assert!(!Arc::ptr_eq(&other("m"), &other("n")));
     }

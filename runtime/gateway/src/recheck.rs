@@ -22,7 +22,7 @@ pub fn recheck_rejection(
     if (200..=299).contains(&status) {
         return Ok(None);
     }
-    Ok(match Rejections::shipped()?.of(status, body) {
+    Ok(match Rejections::shipped()?.classify(status, body) {
         ErrorSubject::ContentFilter => None,
         ErrorSubject::ContextOverflow => {
             // A token has at least one byte, so the number of bytes is an upper bound on the

@@ -63,7 +63,7 @@ impl Rejections {
     }
 
     /// Returns what an error is about. `status` is the HTTP status.
-    pub(crate) fn of(&self, status: u16, body: &str) -> ErrorSubject {
+    pub(crate) fn classify(&self, status: u16, body: &str) -> ErrorSubject {
         let error = ApiError::read(body);
         let fits = |row: &&Row| {
             (row.statuses.is_empty() || row.statuses.contains(&status))
@@ -81,7 +81,7 @@ impl Rejections {
 /// Returns what an error is about, or `Unknown` if the table cannot be read. `status` is the HTTP
 /// status.
 pub(crate) fn classify_error(status: u16, body: &str) -> ErrorSubject {
-    Rejections::shipped().map_or(ErrorSubject::Unknown, |all| all.of(status, body))
+    Rejections::shipped().map_or(ErrorSubject::Unknown, |all| all.classify(status, body))
 }
 
 /// An error from any API, in lower case.
@@ -231,7 +231,7 @@ mod tests {
             ),
         ] {
             let body = json!({"error": {"message": message}}).to_string();
-            assert_eq!(table.of(status, &body), subject, "{message}");
+            assert_eq!(table.classify(status, &body), subject, "{message}");
         }
     }
 
@@ -262,10 +262,10 @@ mod tests {
             ),
             (json!({"detail": [{"msg": "x", "type": "missing"}]}), ErrorSubject::Unknown),
         ] {
-            assert_eq!(table.of(400, &body.to_string()), subject, "{body}");
+            assert_eq!(table.classify(400, &body.to_string()), subject, "{body}");
         }
         assert_eq!(
-            table.of(413, "<html><head><title>413</title></head></html>"),
+            table.classify(413, "<html><head><title>413</title></head></html>"),
             ErrorSubject::Proxy
         );
     }

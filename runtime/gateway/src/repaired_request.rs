@@ -90,7 +90,8 @@ impl RepairedRequest {
             return Ok(false);
         }
         let model = &trial.route().model;
-        let repairs: Vec<_> = RepairTable::shipped()?.of(model.api, status, body, times).collect();
+        let repairs: Vec<_> =
+            RepairTable::shipped()?.repairs_for(model.api, status, body, times).collect();
         if repairs.iter().any(|repair| repair.action == Action::Stream) {
             trial.route().halts.note_streams_only(model);
             if self.restore_streaming(trial) {

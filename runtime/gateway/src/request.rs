@@ -112,7 +112,8 @@ mod tests {
     fn body(model: &ModelSpec, limit_field: &str, ask: &ModelRequest) -> Value {
         let mut written = SentConversation::default();
         written.update(ask);
-        let body = written.body(&model.name, &chat_fields(model, limit_field, &ask.tools, false));
+        let body =
+            written.request_body(&model.name, &chat_fields(model, limit_field, &ask.tools, false));
         serde_json::from_slice(&body).expect("JSON")
     }
 

@@ -453,7 +453,7 @@ impl TrialGateway {
         };
         let body = match response.is_empty() {
             true => None,
-            false => Some(self.sink().body(response).await?),
+            false => Some(self.sink().store_body(response).await?),
         };
         let event = Event::ModelAttempted {
             attempt: number,
@@ -473,7 +473,7 @@ impl TrialGateway {
                 _ => None,
             }
             .map(|responder| self.redact_responder(responder)),
-            request: Some(self.sink().body(&self.redact_request(&form.request.body)).await?),
+            request: Some(self.sink().store_body(&self.redact_request(&form.request.body)).await?),
             repairs: form.repair_names(),
             body,
         };

@@ -324,7 +324,7 @@ fn extract_turn(api: Api, body: &Map<String, Value>) -> Value {
 }
 
 /// Returns the request with which a client sends back the response it received.
-fn continuing_request(api: Api, given: &Value) -> Value {
+fn follow_up_request(api: Api, given: &Value) -> Value {
     match api {
         Api::Chat => {
             json!({"messages": [given["choices"][0]["message"], {"role": "user", "content": "on"}]})
@@ -381,7 +381,7 @@ proptest! {
             let mut turns = NativeTurns::default();
             turns.store(&whole);
             let given = write_response(client, &Map::new(), &whole, &whole.usage.unwrap_or_default());
-            let asked = continuing_request(client, &given);
+            let asked = follow_up_request(client, &given);
             let mut losses = Losses::default();
             let asked = asked.as_object().expect("an object");
             let mut request = read_request(client, asked, &mut losses).expect("a request");

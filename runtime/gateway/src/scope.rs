@@ -97,7 +97,7 @@ impl Scope {
     }
 
     /// Returns the first limit that is used up, in the order of [`BudgetKind`].
-    pub(crate) fn reached(&self) -> Option<BudgetKind> {
+    pub(crate) fn reached_limit(&self) -> Option<BudgetKind> {
         first_reached_limit(&self.limits, &self.lock().spent)
     }
 
@@ -345,7 +345,7 @@ mod tests {
         assert_eq!(ask(true).await, Ok(Some(2)));
         assert_eq!(ask(false).await, Ok(Some(3)));
         assert_eq!(ask(true).await, Ok(Some(4)), "the last main step may start sub-agents");
-        assert_eq!(scope.reached(), Some(BudgetKind::MainSteps));
+        assert_eq!(scope.reached_limit(), Some(BudgetKind::MainSteps));
         assert_eq!(ask(false).await, Err(BudgetKind::MainSteps));
         assert_eq!(ask(true).await, Err(BudgetKind::MainSteps), "the trial is over");
         let spent = scope.spent();

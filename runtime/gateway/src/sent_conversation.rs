@@ -36,7 +36,7 @@ impl SentConversation {
     }
 
     /// Returns the complete request body. `rest` has the fields that follow the messages.
-    pub(crate) fn body(&self, model: &str, rest: &Map<String, Value>) -> Bytes {
+    pub(crate) fn request_body(&self, model: &str, rest: &Map<String, Value>) -> Bytes {
         let model = Value::from(model).to_string();
         let rest = Value::Object(rest.clone()).to_string();
         let mut body = Vec::with_capacity(self.json.len() + model.len() + rest.len() + 32);
@@ -71,7 +71,7 @@ mod tests {
         let mut written = SentConversation::default();
         let said = |written: &SentConversation, rest: Value| {
             let rest: Map<String, Value> = rest.as_object().cloned().expect("an object");
-            serde_json::from_slice::<Value>(&written.body("m", &rest)).expect("JSON")
+            serde_json::from_slice::<Value>(&written.request_body("m", &rest)).expect("JSON")
         };
         let user = |text: &str| json!({"role": "user", "content": text});
         assert_eq!(said(&written, json!({})), json!({"model": "m", "messages": []}));

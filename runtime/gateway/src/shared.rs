@@ -23,7 +23,7 @@ pub trait SharedLimit: fmt::Debug + Send + Sync {
     ) -> Result<Box<dyn Reservation>, ReserveError>;
 
     /// Returns the name of the limit that is used up, if any.
-    fn reached(&self) -> Option<String>;
+    fn reached_limit(&self) -> Option<String>;
 }
 
 /// Reserved amounts. Dropping the reservation releases them.

@@ -46,7 +46,7 @@ pub enum WaitNotice {
 #[async_trait]
 pub trait ExchangeSink: Send + Sync {
     /// Stores the exact bytes of a request or a response and returns the hash that events use.
-    async fn body(&self, bytes: &[u8]) -> Result<String, Fault>;
+    async fn store_body(&self, bytes: &[u8]) -> Result<String, Fault>;
 
     /// Appends an event under its step. One request yields, in this order: every `model_attempted`,
     /// including failed ones; `request_served` for a client of the HTTP server; and

@@ -132,8 +132,8 @@ impl TrialGateway {
     }
 
     /// Returns the limit that is reached, if any. The next request would be rejected.
-    pub fn reached(&self) -> Option<BudgetKind> {
-        self.meter.reached()
+    pub fn reached_limit(&self) -> Option<BudgetKind> {
+        self.meter.reached_limit()
     }
 
     /// Returns the time spent waiting for rate limits and in back-off: wall time that is not
@@ -149,7 +149,7 @@ impl TrialGateway {
 
     /// Returns the cost of a response in US dollars, or `None` if the price is not known.
     pub fn cost(&self, usage: &Usage) -> Option<f64> {
-        self.route.price.as_ref().map(|price| price.of(usage))
+        self.route.price.as_ref().map(|price| price.request_cost(usage))
     }
 
     /// The single admission point. Resolves when the request may be sent alongside those in flight.
@@ -191,7 +191,10 @@ impl TrialGateway {
 
     /// Fails if an earlier request of the run has shown that this one would be rejected.
     pub(crate) fn check_halts(&self, tools: bool) -> Result<(), RequestError> {
-        self.route.halts.of(&self.route.model, tools).map_or(Ok(()), |fault| Err(fault.into()))
+        self.route
+            .halts
+            .fault_for(&self.route.model, tools)
+            .map_or(Ok(()), |fault| Err(fault.into()))
     }
 
     pub(crate) fn request_origin(&self, tools: bool) -> RequestOrigin<'_> {

@@ -73,7 +73,7 @@ async fn estimate_usage(api: Api, request: &Bytes, whole: &CollectedResponse) ->
 }
 
 /// Returns our own count of a request's input.
-pub(crate) async fn input(api: Api, request: &Bytes) -> u64 {
+pub(crate) async fn estimate_input(api: Api, request: &Bytes) -> u64 {
     estimate_usage(api, request, &CollectedResponse::default()).await.input
 }
 

@@ -195,9 +195,9 @@ fn file_status(run: &FileRun, may_skip: bool) -> TestStatus {
     let Some(totals) = parse_totals(&run.log) else { return TestStatus::Missing };
     if totals.failure_count() > 0 || run.exit.is_some_and(|exit| exit != 0) {
         TestStatus::Failed
-    } else if totals.of("skipped") > 0 && !may_skip {
+    } else if totals.count("skipped") > 0 && !may_skip {
         TestStatus::Skipped
-    } else if totals.of("passed") > 0 {
+    } else if totals.count("passed") > 0 {
         TestStatus::Passed
     } else {
         TestStatus::Missing
@@ -226,7 +226,7 @@ fn read(path: &Path) -> Result<Vec<u8>, LogError> {
 
 impl LogError {
     /// Converts to a grading fault, for callers that do not report to a user.
-    pub fn fault(self) -> Fault {
+    pub fn into_fault(self) -> Fault {
         match self {
             Self::Unreadable { path, error } => {
                 Fault::new(Layer::Grade, format!("{}: {error}", path.display()))

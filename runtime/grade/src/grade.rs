@@ -201,7 +201,7 @@ impl<'a> Grading<'a> {
                 }
                 Err(ApplyError::Patch(error)) => return self.rejected_result(&error),
                 Err(ApplyError::SandboxHandle(error)) => {
-                    return Err(error.fault("applying the patch"));
+                    return Err(error.to_fault("applying the patch"));
                 }
             }
         }

@@ -79,9 +79,9 @@ pub async fn verify(
         }
         copy_inputs(handle, TESTS, tests, TEST_SCRIPT, !shared).await
     };
-    laid.await.map_err(|error| error.fault("copying the verifier"))?;
+    laid.await.map_err(|error| error.to_fault("copying the verifier"))?;
     let command = command(task, env)?;
-    let done = handle.run(command).await.map_err(|error| error.fault("running the verifier"))?;
+    let done = handle.run(command).await.map_err(|error| error.to_fault("running the verifier"))?;
     let mut log = read_output(handle, &logs.join(&RawPath::from(OUTPUT))).await?;
     append(&mut log, &done.stderr);
     let text = String::from_utf8_lossy(&log).into_owned();
@@ -159,7 +159,7 @@ fn command(task: &Task, env: &[(String, String)]) -> Result<Command, Fault> {
 
 /// Returns the end of the verifier's output; empty if there is none.
 async fn read_output(handle: &SandboxHandle, path: &RawPath) -> Result<Vec<u8>, Fault> {
-    let wrong = |error: proctor_sandbox_api::SandboxError| error.fault("reading the output");
+    let wrong = |error: proctor_sandbox_api::SandboxError| error.to_fault("reading the output");
     let found = handle.stat(path).await.map_err(wrong)?;
     let Some(found) = found.filter(|found| found.kind == EntryKind::File) else {
         return Ok(Vec::new());

@@ -84,7 +84,7 @@ async fn read_shebang(
         let text = match handle.read(&RawPath::from(candidate), SCRIPT_LIMIT).await {
             Ok(text) => text,
             Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::NotFound => continue,
-            Err(error) => return Err(error.fault("reading the test command's script")),
+            Err(error) => return Err(error.to_fault("reading the test command's script")),
         };
         let head = &text[..text.len().min(SHEBANG_LIMIT)];
         let line =

@@ -40,7 +40,7 @@ impl PristineTree {
             let entries = handle
                 .list(&full)
                 .await
-                .map_err(|error| error.fault("listing the work directory"))?;
+                .map_err(|error| error.to_fault("listing the work directory"))?;
             for DirEntry { name, kind, .. } in entries {
                 let name = name.to_escaped();
                 let path =
@@ -135,14 +135,14 @@ pub(crate) async fn read_entry(
 ) -> Result<Option<CurrentFile>, Fault> {
     let full = workdir_path(workdir, path);
     let limit = Policy::get()?.limits.file_bytes;
-    let found = handle.stat(&full).await.map_err(|error| error.fault("checking a file"))?;
+    let found = handle.stat(&full).await.map_err(|error| error.to_fault("checking a file"))?;
     let Some(found) = found else { return Ok(None) };
     match found.kind {
         EntryKind::File => {
             let bytes = handle
                 .read(&full, limit)
                 .await
-                .map_err(|error| error.fault(format!("reading {path}")))?;
+                .map_err(|error| error.to_fault(format!("reading {path}")))?;
             Ok(Some(CurrentFile::File { bytes, mode: found.mode & 0o7777 }))
         }
         EntryKind::Link => Ok(found.link.map(|target| CurrentFile::Link { target })),

@@ -160,7 +160,8 @@ async fn run_script(
     command.user = user.map(str::to_owned);
     command.output_cap = 64 << 20;
     command.time_limit = Some(Duration::from_secs(policy.limits.probe_seconds));
-    let done = handle.run(command).await.map_err(|error| error.fault("running the interpreter"))?;
+    let done =
+        handle.run(command).await.map_err(|error| error.to_fault("running the interpreter"))?;
     if !done.success() {
         let said = done.stderr.text();
         let last = said.lines().last().unwrap_or("nothing on standard error");

@@ -118,11 +118,11 @@ pub(crate) async fn replace_entry(
         Some(CurrentFile::File { bytes, mode }) => handle
             .write_beneath(&root, &full, bytes, Some(*mode))
             .await
-            .map_err(|error| error.fault(format!("restoring {path}"))),
+            .map_err(|error| error.to_fault(format!("restoring {path}"))),
         Some(CurrentFile::Link { target }) => handle
             .symlink_beneath(&root, &full, target)
             .await
-            .map_err(|error| error.fault(format!("restoring {path}"))),
+            .map_err(|error| error.to_fault(format!("restoring {path}"))),
         None => Ok(()),
     }
 }
@@ -131,5 +131,5 @@ pub(crate) async fn remove(handle: &SandboxHandle, workdir: &str, path: &str) ->
     handle
         .remove(&workdir_path(workdir, path))
         .await
-        .map_err(|error| error.fault(format!("removing {path}")))
+        .map_err(|error| error.to_fault(format!("removing {path}")))
 }

@@ -55,7 +55,7 @@ impl RunChanges {
                 }
                 // The entry of the import path is an archive instead of a folder.
                 Err(SandboxError::Refused(_)) => Ok(Ok(Vec::new())),
-                Err(error) => Err(error.fault("listing the files changed during the run")),
+                Err(error) => Err(error.to_fault("listing the files changed during the run")),
             }
         };
         match ask(RawPath::from(workdir)).await? {
@@ -122,7 +122,9 @@ impl RunChanges {
             let there = match handle.list(&workdir_path(workdir, folder)).await {
                 Ok(entries) => entries.iter().map(|entry| entry.name.to_escaped()).collect(),
                 Err(SandboxError::Refused(_)) => BTreeSet::new(),
-                Err(error) => return Err(error.fault("listing the files changed during the run")),
+                Err(error) => {
+                    return Err(error.to_fault("listing the files changed during the run"));
+                }
             };
             for (path, name) in direct_entries(pristine, folder) {
                 let is_folder = pristine.names.get(path) == Some(&EntryKind::Dir);

@@ -128,11 +128,11 @@ impl TestSession<'_> {
             handle
                 .write(&format!("{folder}/{name}").into(), text.as_bytes(), Some(0o644))
                 .await
-                .map_err(|error| error.fault("writing the recorder"))?;
+                .map_err(|error| error.to_fault("writing the recorder"))?;
         }
         // This file is written last, so every other file that grading wrote is older.
         let written = handle.stat(&format!("{folder}/origin.py").into()).await;
-        let written = written.map_err(|error| error.fault("checking the recorder"))?;
+        let written = written.map_err(|error| error.to_fault("checking the recorder"))?;
         let since = written.map(|entry| entry.changed).unwrap_or_default();
         let input = self.input(policy, &key)?;
         let mut argv = self.launch.interpreter.clone();
@@ -147,7 +147,8 @@ impl TestSession<'_> {
         command.output_cap = policy.limits.log_bytes;
         command.results = true;
         command.reap_all = true;
-        let done = handle.run(command).await.map_err(|error| error.fault("running the tests"))?;
+        let done =
+            handle.run(command).await.map_err(|error| error.to_fault("running the tests"))?;
         // Removing these files frees space for the next run if the tests filled the disk. Ignore
         // errors: the results have arrived, and the state of the sandbox (a folder that cannot be
         // removed, a disk without free inodes) must not discard them.

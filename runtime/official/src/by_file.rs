@@ -99,7 +99,7 @@ fn runs_read_by_harness(runs: &[FileRun]) -> impl Iterator<Item = &FileRun> {
 fn group_printed_tests(map: &StatusMap, standings: &StatusGrades) -> TestGroup {
     let mut group = TestGroup::default();
     for (name, word) in map.iter() {
-        match standings.of(Some(word)) {
+        match standings.grade_for(Some(word)) {
             StatusGrade::Pass => group.passed.push(name.to_owned()),
             StatusGrade::Fail => group.failed.push(name.to_owned()),
             StatusGrade::Neither => {}

@@ -108,8 +108,10 @@ impl OfficialPolicy {
         for id in ids {
             let standing = match lenient {
                 // In these rows, expected ids are never treated as truncated.
-                Some(standings) => standings.of(map.get(id)),
-                None => standings.of(self.matching_name(id, map).and_then(|key| map.get(key))),
+                Some(standings) => standings.grade_for(map.get(id)),
+                None => {
+                    standings.grade_for(self.matching_name(id, map).and_then(|key| map.get(key)))
+                }
             };
             match standing {
                 StatusGrade::Pass => group.passed.push(id.clone()),

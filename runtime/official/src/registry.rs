@@ -158,7 +158,7 @@ impl OfficialPolicy {
     /// Returns the parser that the row names, and the key of that field.
     fn named_parser(&self, task: &Task) -> Option<(RowText, Value)> {
         let details = task.details()?;
-        self.parser.details.iter().find_map(|key| Some((*key, key.of(details)?)))
+        self.parser.details.iter().find_map(|key| Some((*key, key.value_in(details)?)))
     }
 
     fn find_parser(&self, named: &Value) -> Result<ParserName, PolicyError> {
@@ -226,7 +226,7 @@ impl OfficialPolicy {
         let rules = &self.parser;
         let hint = "remove the task from the dataset, or remove its `benchmark` to grade only with the strict policy";
         let holds_code =
-            |key: &RowText| task.details().is_some_and(|details| key.of(details).is_some());
+            |key: &RowText| task.details().is_some_and(|details| key.value_in(details).is_some());
         if let Some(key) = rules.code.filter(holds_code) {
             let key = key.key();
             let what = format!("benchmark.details.{key}: parsers as code are not run");

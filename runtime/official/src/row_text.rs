@@ -37,7 +37,7 @@ impl RowText {
     }
 
     /// Returns the value in the row, whatever its type. `None` for `null` and for empty text.
-    pub fn of(self, details: &Details) -> Option<Value> {
+    pub fn value_in(self, details: &Details) -> Option<Value> {
         let kept = match self {
             Self::EvalScript => Cow::Borrowed(&details.eval_script),
             Self::InstallConfigParser => {
@@ -76,7 +76,7 @@ mod tests {
     fn value_in_distinguishes_other_types_from_missing_values() {
         let said = |details: Value| {
             let details: Details = serde_json::from_value(details).unwrap();
-            RowText::LogParser.of(&details)
+            RowText::LogParser.value_in(&details)
         };
         assert_eq!(said(json!({"log_parser": "a"})), Some("a".into()));
         assert_eq!(said(json!({"log_parser": 5})), Some(5.into()));

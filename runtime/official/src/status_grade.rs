@@ -29,7 +29,7 @@ pub struct StatusGrades {
 }
 
 impl StatusGrades {
-    pub fn of(&self, status: Option<&str>) -> StatusGrade {
+    pub fn grade_for(&self, status: Option<&str>) -> StatusGrade {
         match status {
             None => self.missing,
             Some("PASSED") => self.passed,

@@ -86,7 +86,7 @@ impl EarlierUse {
     /// or missing. `None` if the model has no price.
     fn cost(&self, arm: &Arm, prices: &PriceTable) -> Option<f64> {
         let Some(model) = &arm.model else { return Some(0.0) };
-        let price = prices.of(model)?;
+        let price = prices.price_of(model)?;
         let spent = &self.spent;
         let usage = Usage {
             input: spent.input_tokens,
@@ -125,7 +125,7 @@ pub fn estimate_lines(size: &PlanSize<'_>, runs: &Path) -> Result<Vec<String>, U
 /// Returns a trial's maximum cost under its limits, or `None` if they do not bound it.
 fn max_trial_cost(arm: &Arm, prices: &PriceTable) -> Option<f64> {
     let Some(model) = &arm.model else { return Some(0.0) };
-    let price = prices.of(model)?;
+    let price = prices.price_of(model)?;
     // Reasoning, cache writes and tiers may cost more than the base prices.
     let (input, output) = price.max_rates();
     if input.max(output) == 0.0 {
@@ -188,7 +188,9 @@ fn expected_cost_line(
     let mut sources: Vec<&str> = Vec::new();
     for arm in size.arms {
         let Some(trial) = published.find(arm) else { continue };
-        let Some(price) = arm.model.as_ref().and_then(|model| prices.of(model)) else { continue };
+        let Some(price) = arm.model.as_ref().and_then(|model| prices.price_of(model)) else {
+            continue;
+        };
         let usage = Usage { input: trial.input, output: trial.output, ..Usage::default() };
         sum += price.estimate_cost(&usage, PUBLISHED_REQUESTS) * trials;
         known += 1;

@@ -280,7 +280,7 @@ impl BlobWriter {
     }
 
     /// Finishes the blob and returns its hash, as [`Blobs::put`] does.
-    pub fn end(self) -> Result<String, RecordError> {
+    pub fn finish(self) -> Result<String, RecordError> {
         let Some(file) = self.file else {
             return match self.shared {
                 true => self.blobs.put_shared(&self.held),
@@ -325,7 +325,7 @@ mod tests {
             let bytes: Vec<u8> = (0..size).map(|n| (n / 7) as u8).collect();
             let mut new = blobs.writer(false);
             bytes.chunks(100_000).for_each(|piece| new.write(piece).unwrap());
-            let hash = new.end().unwrap();
+            let hash = new.finish().unwrap();
             assert_eq!(hash, Blobs::hash(&bytes));
             assert_eq!(blobs.get(&hash).unwrap(), bytes);
         }

@@ -57,8 +57,8 @@ impl Lease {
     }
 
     /// Marks the trial as finished.
-    pub fn end(&mut self) {
-        self.claim.end();
+    pub fn mark_finished(&mut self) {
+        self.claim.mark_finished();
     }
 }
 

@@ -14,7 +14,8 @@ pub fn add_quality_marks(report: &mut Report, trials: &[TrialResult], file: &Qua
     for (told, trial) in report.tasks.iter_mut().zip(trials) {
         let digest = trial.facts.revision.as_deref().unwrap_or_default();
         digests.insert(&trial.task, digest);
-        told.marks = file.of(&trial.task, digest).map(|one| one.marks.clone()).unwrap_or_default();
+        told.marks =
+            file.task_quality(&trial.task, digest).map(|one| one.marks.clone()).unwrap_or_default();
     }
     for arm in &mut report.arms {
         let own =

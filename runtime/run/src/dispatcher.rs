@@ -274,7 +274,7 @@ impl Dispatcher {
             let end = match end {
                 Some(end) => {
                     if matches!(end, Ok(Some(_))) {
-                        lease.end();
+                        lease.mark_finished();
                     }
                     to_dispatch_end(end)
                 }

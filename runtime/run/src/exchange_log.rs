@@ -24,7 +24,7 @@ pub struct ExchangeLog {
 
 #[async_trait]
 impl ExchangeSink for ExchangeLog {
-    async fn body(&self, bytes: &[u8]) -> Result<String, Fault> {
+    async fn store_body(&self, bytes: &[u8]) -> Result<String, Fault> {
         self.blobs.put(bytes).map_err(|error| Fault::new(Layer::Record, error.to_string()))
     }
 

@@ -15,7 +15,7 @@ use proctor_sandbox_api::{Backend, Machine};
 use proctor_scaffold_api::{ProgressSink, ScaffoldSource, Scaffolds};
 use proctor_setup::Sources;
 use proctor_types::{
-    Arm, EndpointRates, Fault, FlakePolicy, GradingFile, Layer, RecordedArm, RecordedConfig,
+    Arm, EndpointRates, Fault, FlakePolicy, GradingSettings, Layer, RecordedArm, RecordedConfig,
     RunRecord, SCRIPT_URL_PREFIX, SandboxKind, TrialId, UserError, sha256_hex,
 };
 use serde_json::Value;
@@ -93,7 +93,7 @@ impl FlakyTests {
 /// back ends. With several back ends, this is the smallest one, because they may be on the same
 /// machine.
 pub fn capacity(
-    granted: &GradingFile,
+    granted: &GradingSettings,
     backends: &BTreeMap<SandboxKind, Arc<dyn Backend>>,
 ) -> Machine {
     let machines = backends.values().map(|backend| backend.machine());

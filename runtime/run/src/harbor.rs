@@ -91,7 +91,7 @@ pub(crate) fn outside_limits(own: OutsideLimits) -> Result<OutsideLimits, Fault>
 /// Creates the directories that Harbor's containers provide for agents.
 pub(crate) async fn prepare_sandbox(handle: &SandboxHandle) -> Result<(), Fault> {
     let made = create_log_dirs(handle, &["agent", "artifacts"]).await;
-    made.map_err(|error| error.fault("creating the log folders"))
+    made.map_err(|error| error.to_fault("creating the log folders"))
 }
 
 /// Returns the environment variables of the reference solution, or `None` if the task has no
@@ -124,7 +124,7 @@ pub(crate) async fn copy_solution(
 ) -> Result<(), Fault> {
     let files = read_inputs(task, base_dir, "solution")?;
     let laid = copy_inputs(handle, SOLUTION, &files, SOLVE_SCRIPT, true).await;
-    laid.map_err(|error| error.fault("copying the solution"))
+    laid.map_err(|error| error.to_fault("copying the solution"))
 }
 
 /// Returns the files in a folder of the task's directory. The directory must not have changed
@@ -408,7 +408,7 @@ async fn copy_result(
         VerifierInput::Patch(patch) => {
             match apply_graded_patch(handle, &workdir, patch, owner).await {
                 Ok(_) => Ok(()),
-                Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying the patch")),
+                Err(ApplyError::SandboxHandle(error)) => Err(error.to_fault("applying the patch")),
                 // A patch that does not apply changes nothing. The verifier judges the result.
                 Err(ApplyError::Patch(_)) => Ok(()),
             }

@@ -65,7 +65,7 @@ pub async fn open_at(
     }
     let tree = match moment {
         Moment::After(step) => Some(tree_after(context, id, step)?),
-        Moment::End => Some(Prefixes::read(&context.run, id)?.end().to_owned()),
+        Moment::End => Some(Prefixes::read(&context.run, id)?.final_tree().to_owned()),
         Moment::Begin | Moment::Graded => None,
     };
     let preparation = Preparation {

@@ -73,7 +73,8 @@ impl SandboxNetwork {
                 Fault::new(Layer::Setup, what)
             })?;
             let listener = own.unwrap_or(handle).bind_listener().await;
-            let listener = listener.map_err(|error| error.fault("opening the model endpoint"))?;
+            let listener =
+                listener.map_err(|error| error.to_fault("opening the model endpoint"))?;
             let mut server = GatewayServer::new(Arc::clone(gateway), rules)?;
             if own.is_some() {
                 // The scaffold itself records what such a program does in the task's sandbox.
@@ -223,10 +224,10 @@ async fn open_egress_proxy(
         handle
             .write(&RawPath::from(path.as_str()), &content, Some(READABLE))
             .await
-            .map_err(|error| error.fault("copying the proxy's certificates"))?;
+            .map_err(|error| error.to_fault("copying the proxy's certificates"))?;
     }
     let listener =
-        handle.bind_listener().await.map_err(|error| error.fault("opening the egress proxy"))?;
+        handle.bind_listener().await.map_err(|error| error.to_fault("opening the egress proxy"))?;
     Ok((listener, Arc::new(proxy)))
 }
 

@@ -171,7 +171,7 @@ fn absolute(path: &RawPath) -> RawPath {
 fn entry_fault(path: &RawPath, error: &SandboxError) -> Fault {
     match error.refusal_kind() {
         Some(_) => restore_fault(format!("/{path}: {error}")),
-        None => error.fault(format!("restoring /{path}")),
+        None => error.to_fault(format!("restoring /{path}")),
     }
 }
 

@@ -128,7 +128,7 @@ impl Prefixes {
     }
 
     /// Returns the graded tree.
-    pub fn end(&self) -> &str {
+    pub fn final_tree(&self) -> &str {
         &self.end
     }
 

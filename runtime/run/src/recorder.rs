@@ -296,7 +296,7 @@ impl Recorder {
                 LayerState::Unkept(error.to_string())
             }
             Err(SnapshotError::Sandbox(error)) => {
-                return Err(error.fault("inspecting files outside the work directory"));
+                return Err(error.to_fault("inspecting files outside the work directory"));
             }
         };
         let mut state = self.state.lock().await;
@@ -366,7 +366,7 @@ impl Recorder {
                     .await?;
                 return Ok(self.last_tree().await);
             }
-            Err(SnapshotError::Sandbox(error)) => return Err(error.fault("taking a snapshot")),
+            Err(SnapshotError::Sandbox(error)) => return Err(error.to_fault("taking a snapshot")),
         };
         let mut bytes = contents.bytes;
         let (tree, snapshot, changed, removed) = {
@@ -482,7 +482,7 @@ impl BlobSink for SnapshotSink<'_> {
     }
 
     fn end(&mut self) -> Result<(), RecordError> {
-        self.new.take().map_or(Ok(()), |new| new.end().map(drop))
+        self.new.take().map_or(Ok(()), |new| new.finish().map(drop))
     }
 }
 

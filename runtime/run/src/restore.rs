@@ -57,7 +57,7 @@ async fn snapshot(
     match handle.snapshot_to(request, &mut DiscardSink).await {
         Ok(reply) => Ok(reply),
         Err(SnapshotError::Sink(never)) => match never {},
-        Err(SnapshotError::Sandbox(error)) => Err(error.fault("inspecting the restored tree")),
+        Err(SnapshotError::Sandbox(error)) => Err(error.to_fault("inspecting the restored tree")),
     }
 }
 
@@ -101,7 +101,7 @@ impl Workdir<'_> {
             self.handle
                 .remove_beneath(self.workdir, &self.workdir.join(path))
                 .await
-                .map_err(|error| error.fault(format!("removing {path}")))?;
+                .map_err(|error| error.to_fault(format!("removing {path}")))?;
             gone.insert(bytes);
         }
         Ok(())
@@ -157,5 +157,5 @@ impl Workdir<'_> {
 }
 
 fn write_fault(path: &RawPath, error: &SandboxError) -> Fault {
-    error.fault(format!("restoring {path}"))
+    error.to_fault(format!("restoring {path}"))
 }

@@ -215,7 +215,7 @@ impl Session for TrialSession {
         };
         // This is the only place where a limit ends a trial: after step N's snapshot and before
         // request N+1.
-        if let Some(kind) = gateway.reached() {
+        if let Some(kind) = gateway.reached_limit() {
             return Err(self.handle_exhausted_budget(&gateway, ask, kind).await);
         }
         let asked = gateway.ask(&*self.with_budget_notice(ask)?).await;
@@ -318,7 +318,7 @@ impl Session for TrialSession {
         self.steps.count_step();
         self.steps.end_step().await?;
         // As for steps of a model, check the limit only after step N is complete.
-        self.meter.reached().map_or(Ok(()), |kind| Err(Stop::Budget(kind)))
+        self.meter.reached_limit().map_or(Ok(()), |kind| Err(Stop::Budget(kind)))
     }
 
     async fn apply_patch(&mut self, patch: &str) -> Result<(), Stop> {
@@ -326,7 +326,7 @@ impl Session for TrialSession {
         let (handle, root) = (&self.handle, &self.workdir);
         match proctor_setup::apply_patch(handle, root, patch.as_bytes(), owner).await {
             Ok(_) => Ok(()),
-            Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying a patch").into()),
+            Err(ApplyError::SandboxHandle(error)) => Err(error.to_fault("applying a patch").into()),
             Err(error @ ApplyError::Patch(_)) => Err(Stop::Fault(
                 Fault::new(Layer::Setup, format!("the patch does not apply: {error}"))
                     .cause(Cause::Invalid)
@@ -341,7 +341,7 @@ impl Session for TrialSession {
         match proctor_setup::apply_patch(handle, root, patch, owner).await {
             Ok(_) => Ok(Ok(())),
             Err(ApplyError::Patch(error)) => Ok(Err(error.to_string())),
-            Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying a patch").into()),
+            Err(ApplyError::SandboxHandle(error)) => Err(error.to_fault("applying a patch").into()),
         }
     }
 

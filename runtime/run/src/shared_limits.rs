@@ -63,8 +63,10 @@ impl SharedMeters {
     }
 
     /// Returns the shared limit that leaves no room for another trial of the arm, if any.
-    pub fn reached(&self, arm: &ArmId) -> Option<(BudgetScope, BudgetKind)> {
-        self.meters_for_arm(arm).iter().find_map(|meter| Some((meter.scope(), meter.reached()?)))
+    pub fn exhausted_limit(&self, arm: &ArmId) -> Option<(BudgetScope, BudgetKind)> {
+        self.meters_for_arm(arm)
+            .iter()
+            .find_map(|meter| Some((meter.scope(), meter.reached_limit()?)))
     }
 }
 
@@ -160,8 +162,8 @@ impl SharedLimit for FolderLimit {
         }
     }
 
-    fn reached(&self) -> Option<String> {
-        self.0.reached()
+    fn reached_limit(&self) -> Option<String> {
+        self.0.exhausted_limit()
     }
 }
 

@@ -86,7 +86,7 @@ impl StepSnapshots {
 
 #[async_trait]
 impl ExchangeSink for StepSnapshots {
-    async fn body(&self, bytes: &[u8]) -> Result<String, Fault> {
+    async fn store_body(&self, bytes: &[u8]) -> Result<String, Fault> {
         self.recorder.store_body(bytes)
     }
 

@@ -85,7 +85,7 @@ async fn run_missing_parts(
     if context.halts.hold_back_if_halted(affected, built) {
         return Ok(None);
     }
-    if let (None, Some((scope, budget))) = (&finished, context.shared.reached(&arm.id)) {
+    if let (None, Some((scope, budget))) = (&finished, context.shared.exhausted_limit(&arm.id)) {
         // Create no sandbox and no record: the trial waits for a `resume` with a higher limit.
         let (trial, arm) = (id.clone(), arm.name.clone());
         context.send_progress(Progress::NotStarted { trial, arm, scope, budget });

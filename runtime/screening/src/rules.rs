@@ -272,7 +272,7 @@ impl Rules {
         self.lines.get(rule).is_some_and(|lines| lines.is_match(line))
     }
 
-    pub(crate) fn is_any_module(&self, path: &str) -> bool {
+    pub(crate) fn may_be_any_module(&self, path: &str) -> bool {
         self.any_module.is_match(path)
     }
 

@@ -156,7 +156,7 @@ pub async fn apply_mask(handle: &SandboxHandle, task: &Task) -> Result<(), Fault
                 .context(&task.id)
                 .hint("the mask must fit the source exactly; run `proctor tasks validate`")
         }
-        ApplyError::SandboxHandle(error) => error.fault("applying the mask"),
+        ApplyError::SandboxHandle(error) => error.to_fault("applying the mask"),
     })
 }
 

@@ -11,17 +11,20 @@ pub(crate) async fn reset_workdir(
     start: &FromScratch,
 ) -> Result<(), Fault> {
     let entries =
-        handle.list(workdir).await.map_err(|error| error.fault("listing the work directory"))?;
+        handle.list(workdir).await.map_err(|error| error.to_fault("listing the work directory"))?;
     for entry in entries {
         let path = workdir.join(&entry.name);
-        handle.remove(&path).await.map_err(|error| error.fault("emptying the work directory"))?;
+        handle
+            .remove(&path)
+            .await
+            .map_err(|error| error.to_fault("emptying the work directory"))?;
     }
     for (path, text) in &start.files {
         let full = workdir.join(&RawPath::from(path.as_str()));
         handle
             .write_beneath(workdir, &full, text.as_bytes(), Some(0o644))
             .await
-            .map_err(|error| error.fault(format!("writing {path}")))?;
+            .map_err(|error| error.to_fault(format!("writing {path}")))?;
     }
     Ok(())
 }

@@ -35,14 +35,14 @@ pub async fn remove_hidden_content(
     if !stays.hidden_files {
         for path in &task.hidden {
             let full = workdir.join(&RawPath::from(path.as_str()));
-            handle.remove(&full).await.map_err(|error| error.fault(format!("hiding {path}")))?;
+            handle.remove(&full).await.map_err(|error| error.to_fault(format!("hiding {path}")))?;
         }
     }
     for path in hidden.workdir_paths() {
         if stays.history && LeakPolicy::get()?.is_history(path) {
             continue;
         }
-        handle.remove(path).await.map_err(|error| error.fault(format!("removing {path}")))?;
+        handle.remove(path).await.map_err(|error| error.to_fault(format!("removing {path}")))?;
     }
     Ok(())
 }
@@ -61,7 +61,7 @@ pub(crate) async fn find_copies(
         let entries = handle
             .list(&folder)
             .await
-            .map_err(|error| error.fault("listing the work directory"))?;
+            .map_err(|error| error.to_fault("listing the work directory"))?;
         for entry in entries {
             let path = folder.join(&entry.name);
             if interpreter.as_ref() == Some(&path) {

@@ -137,10 +137,10 @@ impl Preparation<'_> {
             );
             Fault::new(Layer::Setup, what)
                 .cause(Cause::Invalid)
-                .hint("use a build made on Linux, or remove `clock`")
+                .hint("use a Linux build of Proctor, or remove `clock`")
         })?;
         let laid = handle.write(&RawPath::from(CLOCK_LIBRARY), library, Some(0o755)).await;
-        laid.map_err(|error| error.fault("copying the clock library"))
+        laid.map_err(|error| error.to_fault("copying the clock library"))
     }
 
     fn action_for(&self, purpose: Purpose<'_>, leak: &Leak) -> Result<Action, Fault> {
@@ -235,7 +235,7 @@ async fn read_module(
     left: &mut usize,
 ) -> Result<BTreeMap<String, Vec<u8>>, Fault> {
     let reading =
-        |error: proctor_sandbox_api::SandboxError| error.fault(format!("reading {place}"));
+        |error: proctor_sandbox_api::SandboxError| error.to_fault(format!("reading {place}"));
     let name = file_name(place);
     let mut files = BTreeMap::new();
     let mut open = vec![(place.clone(), RawPath::new(name))];

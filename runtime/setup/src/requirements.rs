@@ -15,7 +15,7 @@ pub async fn check_workdir_and_user(handle: &SandboxHandle, task: &Task) -> Resu
     // The work directory of a task that starts from scratch may be created later.
     if task.from_scratch.is_none() {
         let found = handle.stat(&RawPath::new(task.workdir.as_bytes())).await;
-        let found = found.map_err(|error| error.fault("checking the work directory"))?;
+        let found = found.map_err(|error| error.to_fault("checking the work directory"))?;
         if found.is_none() {
             let what = format!("the sandbox has no work directory {}", task.workdir);
             return missing(what, "fix the task's `workdir`, or its set-up lines");
@@ -32,7 +32,7 @@ pub async fn check_workdir_and_user(handle: &SandboxHandle, task: &Task) -> Resu
                             support other users on this machine";
                 return missing(refusal.what, hint);
             }
-            Err(error) => return Err(error.fault("checking the user")),
+            Err(error) => return Err(error.to_fault("checking the user")),
         }
     }
     if !task.should_chown_folders() {
@@ -48,15 +48,15 @@ async fn check_owned(handle: &SandboxHandle, task: &Task) -> Result<(), Fault> {
     let mut command = Command::shell(line).cwd(task.workdir.as_str()).env("HOME", home.as_str());
     command.user = Some(user.clone());
     let done = handle.run(command).await;
-    let done = done.map_err(|error| error.fault("checking the user's folders"))?;
+    let done = done.map_err(|error| error.to_fault("checking the user's folders"))?;
     // Any other status means that the shell itself is missing, so ignore it.
     if done.exited.code != Some(1) {
         return Ok(());
     }
     let workdir = &task.workdir;
     let what = format!("the task's user {user} does not own both {workdir} and {home}");
-    Err(Fault::new(Layer::Setup, what)
-        .context(&task.id)
-        .cause(Cause::Invalid)
-        .hint("set-up makes the user their owner, so check for mounts and read-only folders"))
+    Err(Fault::new(Layer::Setup, what).context(&task.id).cause(Cause::Invalid).hint(
+        "setup gives the user ownership of both folders, so check for mounts and read-only \
+             folders",
+    ))
 }

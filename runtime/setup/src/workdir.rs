@@ -73,7 +73,7 @@ async fn check_hidden_removed(
     for hidden in &task.hidden {
         let path = workdir.join(&RawPath::from(hidden.as_str()));
         let found =
-            handle.stat(&path).await.map_err(|error| error.fault("verifying the leak check"))?;
+            handle.stat(&path).await.map_err(|error| error.to_fault("verifying the leak check"))?;
         if found.is_some() {
             let what = format!("hidden path {hidden} still exists");
             return Err(Fault::new(Layer::Setup, what).context(&task.id));

@@ -33,7 +33,7 @@ enum DataKind {
     Resolved { attempts: u32, better: f64 },
     /// All tasks have the same low rate for each arm.
     Sparse { attempts: u32, a: f64, b: f64 },
-    /// 30 % of the tasks pass no tests, 40 % pass all, and the others pass a part.
+    /// 30 % of the tasks pass no tests, 40 % pass all of them, and the rest pass some.
     Passed { better: f64 },
     /// Log-normal between and within tasks. One arm uses this much more.
     Tokens { more: f64 },

@@ -242,8 +242,8 @@ pub enum Event {
         /// What the other trial had spent by then. It counts towards this trial's limits if the
         /// conversation is copied.
         spent: crate::Spending,
-        /// Blob hash of the changes outside the work directory. Absent if there are none, or if
-        /// they are not in the record.
+        /// Blob hash of the changes outside the work directory, if there are any and they were
+        /// recorded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         outside: Option<String>,
     },

@@ -454,7 +454,7 @@ impl Price {
 
     /// Returns the cost of one request in US dollars. Tiers apply to single requests: use
     /// [`Price::estimate_cost`] for a sum of several.
-    pub fn of(&self, usage: &Usage) -> f64 {
+    pub fn request_cost(&self, usage: &Usage) -> f64 {
         self.rates_for_input(usage.input).cost(usage)
     }
 
@@ -543,14 +543,14 @@ mod tests {
         };
         let small = Usage::from_endpoint_report((100, 50), (Some(60), Some(30)), Some(20));
         let cost = 10.0 * 1.0 + 60.0 * 0.1 + 30.0 * 1.25 + 30.0 * 2.0 + 20.0 * 3.0;
-        assert!((price.of(&small) * 1e6 - cost).abs() < 1e-9);
+        assert!((price.request_cost(&small) * 1e6 - cost).abs() < 1e-9);
         let large = Usage::from_endpoint_report((201, 50), (Some(60), None), None);
         let cost = 141.0 * 4.0 + 60.0 * 0.4 + 50.0 * 2.0;
-        assert!((price.of(&large) * 1e6 - cost).abs() < 1e-9);
+        assert!((price.request_cost(&large) * 1e6 - cost).abs() < 1e-9);
         // A tier applies only above its threshold.
         let at_threshold = Usage::from_endpoint_report((200, 0), (None, None), None);
-        assert!((price.of(&at_threshold) * 1e6 - 200.0).abs() < 1e-9);
-        assert!(price.max_cost(&large) >= price.of(&large));
+        assert!((price.request_cost(&at_threshold) * 1e6 - 200.0).abs() < 1e-9);
+        assert!(price.max_cost(&large) >= price.request_cost(&large));
     }
     #[test]
     fn hour_cache_write_costs_twice_the_input_price_by_default() {
@@ -568,10 +568,10 @@ mod tests {
             // The count is capped at the number of cache writes.
             (Some(9_000_000), 10.0),
         ] {
-            assert!((price.of(&usage(hour)) - cost).abs() < 1e-9, "{hour:?}");
+            assert!((price.request_cost(&usage(hour)) - cost).abs() < 1e-9, "{hour:?}");
         }
         let with_hour_price = Price { cache_write_1h: Some(7.0), ..price.clone() };
-        assert!((with_hour_price.of(&usage(Some(1_000_000))) - 7.0).abs() < 1e-9);
+        assert!((with_hour_price.request_cost(&usage(Some(1_000_000))) - 7.0).abs() < 1e-9);
         // The reservation covers the most expensive class.
         let million = Usage { input: 1_000_000, ..Usage::default() };
         assert!((price.max_cost(&million) - 10.0).abs() < 1e-9);

@@ -154,7 +154,7 @@ fn deserialize_share<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option
 impl QualityFile {
     /// Returns the known problems of this version of the task, or `None` if the file does not cover
     /// it.
-    pub fn of(&self, task: &TaskId, digest: &str) -> Option<&TaskQuality> {
+    pub fn task_quality(&self, task: &TaskId, digest: &str) -> Option<&TaskQuality> {
         self.tasks.iter().find(|one| one.task == *task && one.digest == digest)
     }
 
@@ -164,7 +164,7 @@ impl QualityFile {
         digests: impl IntoIterator<Item = (&'a TaskId, &'a str)>,
     ) -> String {
         let known: Vec<Option<&TaskQuality>> =
-            digests.into_iter().map(|(task, digest)| self.of(task, digest)).collect();
+            digests.into_iter().map(|(task, digest)| self.task_quality(task, digest)).collect();
         let mut counts: BTreeMap<QualityMark, usize> = BTreeMap::new();
         let mut marked = 0;
         for task in known.iter().flatten().filter(|task| !task.marks.is_empty()) {

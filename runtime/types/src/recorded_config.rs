@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{CacheFile, EndpointRates, GradingFile, ModelSpec, ResumeFile};
+use crate::{CacheSettings, EndpointRates, GradingSettings, ModelSpec, ResumeSettings};
 
 /// The version of [`RecordedConfig`]. Increase it with each key or value that older versions of Proctor would reject
 /// or misread. Proctor reads all versions up to its own and rejects later ones.
@@ -32,13 +32,13 @@ pub struct RecordedConfig {
     /// Models by the name that arms use.
     pub models: BTreeMap<String, ModelSpec>,
     /// How patches are graded.
-    pub grading: GradingFile,
+    pub grading: GradingSettings,
     /// Limits on the state that is kept for resuming a trial.
-    #[serde(skip_serializing_if = "ResumeFile::is_default")]
-    pub resume: ResumeFile,
+    #[serde(skip_serializing_if = "ResumeSettings::is_default")]
+    pub resume: ResumeSettings,
     /// Limits on the files that a machine keeps between runs.
-    #[serde(skip_serializing_if = "CacheFile::is_default")]
-    pub cache: CacheFile,
+    #[serde(skip_serializing_if = "CacheSettings::is_default")]
+    pub cache: CacheSettings,
     /// Rate limits, by table name.
     pub endpoints: BTreeMap<String, EndpointRates>,
 }

@@ -10,7 +10,7 @@ use crate::{FlakePolicy, MAX_CPUS, MAX_SIZE_MB, MIN_CPUS, MIN_MEMORY_MB};
 /// `[grading]`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct GradingFile {
+pub struct GradingSettings {
     /// A flake certificate from `proctor tasks validate --certificate` (`docs/grading.md`).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = &"certificate.json")]
@@ -41,7 +41,7 @@ pub struct GradingFile {
 /// `[resume]`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct ResumeFile {
+pub struct ResumeSettings {
     /// MiB that a trial may write outside its work directory and still be resumed. If a trial that wrote more is
     /// interrupted, it starts over.
     #[schemars(range(min = 0, max = MAX_SIZE_MB), example = 256)]
@@ -51,13 +51,13 @@ pub struct ResumeFile {
     pub outside_file_mb: u64,
 }
 
-impl Default for ResumeFile {
+impl Default for ResumeSettings {
     fn default() -> Self {
         Self { outside_mb: 256, outside_file_mb: 64 }
     }
 }
 
-impl ResumeFile {
+impl ResumeSettings {
     /// Whether all values are the defaults.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
@@ -67,7 +67,7 @@ impl ResumeFile {
 /// `[cache]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct CacheFile {
+pub struct CacheSettings {
     /// Maximum MiB of unpacked image archives on a machine (`docs/native.md`). The least recently used archives are
     /// removed first, except those that a sandbox is using. Default: half of the cache's file system.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,7 +75,7 @@ pub struct CacheFile {
     pub images_mb: Option<u64>,
 }
 
-impl CacheFile {
+impl CacheSettings {
     /// Whether all values are the defaults.
     pub fn is_default(&self) -> bool {
         *self == Self::default()

@@ -16,7 +16,7 @@ use proctor_types::{ModelResponse, UrlDecision};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::tool_calls::{arguments_text, words};
+use super::tool_calls::{arguments_text, summarize_call};
 use crate::html::StepRow;
 
 /// The index of a journal.
@@ -263,7 +263,7 @@ fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
             let ToolCall { name, arguments } = line.parse_fields()?;
             // The response already listed this call, except for the tools of a client, which appear
             // only in this event.
-            let call = words(&name, &arguments_text(&arguments));
+            let call = summarize_call(&name, &arguments_text(&arguments));
             if !row.did.contains(&call) {
                 row.did.push(call);
                 row.act = hash(&(row.act, &name, arguments.to_string()));
@@ -307,7 +307,8 @@ fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
 fn add_answer(row: &mut StepRow, answer: &ModelResponse) {
     (row.input, row.output) = (answer.usage.input, answer.usage.output);
     row.cost_usd = answer.cost_usd;
-    row.did = answer.tool_calls.iter().map(|call| words(&call.name, &call.arguments)).collect();
+    row.did =
+        answer.tool_calls.iter().map(|call| summarize_call(&call.name, &call.arguments)).collect();
     let calls: Vec<_> = answer
         .tool_calls
         .iter()
@@ -319,6 +320,6 @@ fn add_answer(row: &mut StepRow, answer: &ModelResponse) {
             .is_ok_and(|arguments: Value| runs_tests(&arguments).unwrap_or(false))
     });
     if row.did.is_empty() {
-        row.did.push(words("", &answer.content));
+        row.did.push(summarize_call("", &answer.content));
     }
 }

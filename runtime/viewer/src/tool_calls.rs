@@ -7,7 +7,7 @@ const MAX_SUMMARY_CHARS: usize = 100;
 
 /// Returns the tool's name and the start of its arguments. If the arguments have a single string,
 /// only that string is used.
-pub fn words(name: &str, arguments: &str) -> String {
+pub fn summarize_call(name: &str, arguments: &str) -> String {
     let text = match serde_json::from_str::<Value>(arguments) {
         Ok(value) => arguments_text(&value),
         Err(_) => arguments.to_owned(),

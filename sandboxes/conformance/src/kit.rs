@@ -51,8 +51,8 @@ pub fn checks() -> Vec<Check> {
     .collect()
 }
 
-/// Runs the kit or its quick part, one check after another. If a check breaks the sandbox, it is
-/// replaced before the next check.
+/// Runs all checks, or only the quick ones, one at a time. A sandbox that a check breaks is replaced
+/// before the next check.
 pub async fn run_kit(
     backend: &dyn Backend,
     prepared: &PreparedEnvironment,

@@ -111,7 +111,7 @@ async fn build(
                     Some(message) => message,
                 }
             }
-            Err(error) => fault::words(&error),
+            Err(error) => fault::engine_message(&error),
         };
         return Err(build_fault(folder, &error, &said));
     }
@@ -134,7 +134,7 @@ fn build_fault(folder: &Path, error: &str, said: &str) -> Fault {
         .any(|sign| words.contains(sign))
     {
         true => fault.hint(
-            "the engine's API builds without BuildKit; write the step without `RUN --mount` and \
+            "the engine's API builds without BuildKit; rewrite the step without `RUN --mount` or \
              heredocs, or build the image yourself and set `image`",
         ),
         false => fault.hint("fix the Dockerfile; `docker build` shows the full output"),

@@ -21,7 +21,7 @@ pub struct ContainerRef<'a> {
 ///
 /// The numbers can be trusted. The engine mounts the container's own control group read-only, and
 /// root in the container can neither write to it nor mount over it.
-pub async fn of(handle: &SandboxHandle, container: &ContainerRef<'_>) -> SandboxCounts {
+pub async fn read_counts(handle: &SandboxHandle, container: &ContainerRef<'_>) -> SandboxCounts {
     let read = |&(controller, file): &(&str, &'static str)| {
         let path = match container.unified {
             true => format!("/sys/fs/cgroup/{file}"),

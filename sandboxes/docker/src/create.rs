@@ -199,7 +199,7 @@ fn add_mounts(config: &mut HostConfig, mounts: &[HostMount], local: bool) -> Res
 }
 
 fn names_quota(error: &bollard::errors::Error) -> bool {
-    let words = fault::words(error).to_lowercase();
+    let words = fault::engine_message(error).to_lowercase();
     ["storage-opt", "storage opt", "quota", "pquota"].iter().any(|sign| words.contains(sign))
 }
 

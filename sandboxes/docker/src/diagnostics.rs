@@ -18,7 +18,7 @@ use crate::fault;
 /// Time limit for one listing.
 const LIST_LIMIT: Duration = Duration::from_secs(30);
 
-/// The engine's information about a container's end.
+/// Asks the engine how a container ended and which paths it wrote.
 pub struct EngineDiagnostics {
     pub client: bollard::Docker,
     pub id: String,
@@ -84,7 +84,10 @@ impl WrittenPaths for EngineDiagnostics {
                 return Err(format!("the engine needs more than {limit} s to list changes"));
             }
             Ok(Err(error)) => {
-                return Err(format!("the engine cannot list changes: {}", fault::words(&error)));
+                return Err(format!(
+                    "the engine cannot list changes: {}",
+                    fault::engine_message(&error)
+                ));
             }
             Ok(Ok(listed)) => listed.unwrap_or_default(),
         };
@@ -106,7 +109,7 @@ impl WrittenPaths for EngineDiagnostics {
 
 #[async_trait]
 impl FailureDiagnostics for EngineDiagnostics {
-    async fn killed(&self) -> Option<String> {
+    async fn kill_reason(&self) -> Option<String> {
         // The engine notices the end of a container a moment after its channel has closed.
         for _ in 0..20 {
             let found = self.client.inspect_container(&self.id, None).await.ok()?;

@@ -218,7 +218,7 @@ impl Backend for Docker {
         };
         match tokio::time::timeout(PING_TIMEOUT, self.engine.client.ping()).await {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(gone(&fault::words(&error))),
+            Ok(Err(error)) => Err(gone(&fault::engine_message(&error))),
             Err(_) => Err(gone(&format!("no response for {} s", PING_TIMEOUT.as_secs()))),
         }
     }

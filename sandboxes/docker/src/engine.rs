@@ -91,7 +91,7 @@ impl Store {
 impl Engine {
     /// Lists all containers that Proctor created, in any state.
     pub async fn list_containers(&self) -> Result<Vec<ContainerSummary>, Fault> {
-        let filters = HashMap::from([("label", vec![format!("{}=1", owner::MARK)])]);
+        let filters = HashMap::from([("label", vec![format!("{}=1", owner::MARK_LABEL)])]);
         let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
         let listed = self.client.list_containers(Some(options)).await;
         listed.map_err(|error| fault::sandbox_fault("cannot list containers", &error))

@@ -4,11 +4,12 @@ use bollard::errors::Error;
 use proctor_types::{Cause, Fault, Layer, format_error_chain};
 
 pub fn sandbox_fault(doing: &str, error: &Error) -> Fault {
-    Fault::new(Layer::Sandbox, format!("{doing}: {}", words(error))).cause(cause(error))
+    Fault::new(Layer::Sandbox, format!("{doing}: {}", engine_message(error))).cause(cause(error))
 }
 
 pub fn environment_fault(doing: &str, error: &Error) -> Fault {
-    Fault::new(Layer::Environment, format!("{doing}: {}", words(error))).cause(cause(error))
+    Fault::new(Layer::Environment, format!("{doing}: {}", engine_message(error)))
+        .cause(cause(error))
 }
 
 /// Returns the cause of an error, which the engine reported or which is a failure to respond.
@@ -23,7 +24,7 @@ fn cause(error: &Error) -> Cause {
 
 /// Returns whether a registry reported that the image does not exist.
 pub fn is_no_such_image(error: &Error) -> bool {
-    let words = words(error).to_lowercase();
+    let words = engine_message(error).to_lowercase();
     let signs =
         ["not found", "manifest unknown", "does not exist", "access denied", "invalid reference"];
     is_missing(error) || signs.iter().any(|sign| words.contains(sign))
@@ -34,7 +35,7 @@ pub fn is_missing(error: &Error) -> bool {
 }
 
 /// Returns the engine's own message, without the client's prefix.
-pub fn words(error: &Error) -> String {
+pub fn engine_message(error: &Error) -> String {
     match error {
         Error::DockerResponseServerError { message, .. } => message.clone(),
         // The client's own message only says that there was an error. Its causes contain the

@@ -92,7 +92,7 @@ pub async fn verify(handle: &SandboxHandle, without: &[Defence]) -> Result<Vec<S
     let status = handle
         .read(&RawPath::from("/proc/1/status"), 1 << 16)
         .await
-        .map_err(|error| error.fault("cannot read the sandbox agent's state"))?;
+        .map_err(|error| error.to_fault("cannot read the sandbox agent's state"))?;
     let status = String::from_utf8_lossy(&status);
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));

@@ -15,15 +15,15 @@ use std::{
 use proctor_host::{Liveness, LockIdentity, RuntimeLock, check_liveness};
 
 /// Marks everything that Proctor created.
-pub const MARK: &str = "proctor";
-const HOST: &str = "proctor.host";
+pub const MARK_LABEL: &str = "proctor";
+const HOST_LABEL: &str = "proctor.host";
 /// The name of the runtime: `<pid>-<start time>-<random>`.
-const RUNTIME: &str = "proctor.runtime";
-const PURPOSE: &str = "proctor.purpose";
+const RUNTIME_LABEL: &str = "proctor.runtime";
+const PURPOSE_LABEL: &str = "proctor.purpose";
 /// Path of the runtime's lock file on its own machine.
-const LOCK: &str = "proctor.lock";
+const LOCK_LABEL: &str = "proctor.lock";
 /// Identity of that file: `<boot> <device> <inode>`.
-const IDENTITY: &str = "proctor.lock.identity";
+const IDENTITY_LABEL: &str = "proctor.lock.identity";
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
@@ -67,12 +67,12 @@ pub fn container_name(lock: &RuntimeLock) -> String {
 /// Returns the labels of a container that this runtime creates.
 pub fn labels(lock: &RuntimeLock, purpose: &str) -> HashMap<String, String> {
     [
-        (MARK, "1".to_owned()),
-        (HOST, host_id()),
-        (RUNTIME, lock.name().to_owned()),
-        (LOCK, lock.path().display().to_string()),
-        (IDENTITY, lock.identity().to_string()),
-        (PURPOSE, purpose.to_owned()),
+        (MARK_LABEL, "1".to_owned()),
+        (HOST_LABEL, host_id()),
+        (RUNTIME_LABEL, lock.name().to_owned()),
+        (LOCK_LABEL, lock.path().display().to_string()),
+        (IDENTITY_LABEL, lock.identity().to_string()),
+        (PURPOSE_LABEL, purpose.to_owned()),
     ]
     .into_iter()
     .map(|(key, value)| (key.to_owned(), value))
@@ -83,10 +83,12 @@ pub fn labels(lock: &RuntimeLock, purpose: &str) -> HashMap<String, String> {
 /// share an engine. A container whose runtime has its lock on another machine is never an orphan.
 pub fn is_orphan(labels: &HashMap<String, String>) -> bool {
     let label = |key: &str| labels.get(key).map(String::as_str);
-    if label(MARK) != Some("1") || label(HOST) != Some(&host_id()) {
+    if label(MARK_LABEL) != Some("1") || label(HOST_LABEL) != Some(&host_id()) {
         return false;
     }
-    let (Some(path), Some(identity)) = (label(LOCK), label(IDENTITY)) else { return false };
+    let (Some(path), Some(identity)) = (label(LOCK_LABEL), label(IDENTITY_LABEL)) else {
+        return false;
+    };
     let Ok(identity) = identity.parse::<LockIdentity>() else { return false };
     match check_liveness(Path::new(path), Some(&identity)) {
         Liveness::Dead(_) => true,
@@ -100,7 +102,7 @@ pub fn is_orphan(labels: &HashMap<String, String>) -> bool {
 
 /// Returns the name of the runtime that created the container.
 pub fn runtime_name(labels: &HashMap<String, String>) -> Option<String> {
-    labels.get(RUNTIME).cloned()
+    labels.get(RUNTIME_LABEL).cloned()
 }
 
 /// Returns an id of this machine.
@@ -129,15 +131,15 @@ mod tests {
         };
         // Labels of another machine with the same name, or of a machine whose cache was copied to
         // this one.
-        let mut elsewhere: Vec<_> = own[IDENTITY].split(' ').collect();
+        let mut elsewhere: Vec<_> = own[IDENTITY_LABEL].split(' ').collect();
         elsewhere[0] = "another-boot";
         let cases = [
-            with(IDENTITY, &elsewhere.join(" ")),
-            with(LOCK, copy.to_str().unwrap()),
-            with(LOCK, "/nowhere/lock"),
-            with(RUNTIME, "4194999-1-0"),
-            with(HOST, "elsewhere"),
-            with(IDENTITY, "nonsense"),
+            with(IDENTITY_LABEL, &elsewhere.join(" ")),
+            with(LOCK_LABEL, copy.to_str().unwrap()),
+            with(LOCK_LABEL, "/nowhere/lock"),
+            with(RUNTIME_LABEL, "4194999-1-0"),
+            with(HOST_LABEL, "elsewhere"),
+            with(IDENTITY_LABEL, "nonsense"),
         ];
         for labels in &cases {
             assert!(!is_orphan(labels), "alive: {labels:?}");

@@ -46,7 +46,7 @@ impl Sandbox for DockerSandbox {
             Some(ContainerRef { client: &engine.client, id: guard.id(), unified: engine.unified })
         });
         let of_kernel = match container {
-            Some(container) => counts::of(&self.handle, &container).await,
+            Some(container) => counts::read_counts(&self.handle, &container).await,
             None => SandboxCounts::default(),
         };
         SandboxCounts { commands_timed_out, disk_refused, ..of_kernel }

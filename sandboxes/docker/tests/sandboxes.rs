@@ -468,6 +468,6 @@ async fn killed_container_is_not_blamed_for_its_end() {
     let done = Process::new("docker").args(["kill", &id]).output().unwrap();
     assert!(done.status.success(), "{done:?}");
     let error = killed.handle().run(Command::shell("sleep 30")).await.unwrap_err();
-    assert_eq!(killed.handle().diagnose_exhaustion(&error.fault("running")).await, None);
+    assert_eq!(killed.handle().diagnose_exhaustion(&error.to_fault("running")).await, None);
     killed.close().await.unwrap();
 }

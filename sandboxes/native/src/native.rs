@@ -478,7 +478,7 @@ impl Inner {
             }
             Err(error) => {
                 let _ = held.destroy().await;
-                Err(error.fault("cannot connect to the sandbox agent"))
+                Err(error.to_fault("cannot connect to the sandbox agent"))
             }
         }
     }

@@ -41,7 +41,7 @@ pub(crate) struct KernelDiagnostics {
 
 #[async_trait]
 impl FailureDiagnostics for KernelDiagnostics {
-    async fn killed(&self) -> Option<String> {
+    async fn kill_reason(&self) -> Option<String> {
         let killed = self.memory.as_ref().is_some_and(MemoryEvents::has_limit_kill);
         killed.then(|| "the kernel killed it at the memory limit".to_owned())
     }

@@ -586,7 +586,7 @@ async fn only_sandbox_at_its_memory_limit_is_blamed_for_its_end() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
     let environment = native.prepare(&spec(Base::Host, &[])).await.unwrap();
-    let gone = SandboxError::Broken { why: "the stream ended".to_owned() }.fault("looking");
+    let gone = SandboxError::Broken { why: "the stream ended".to_owned() }.to_fault("looking");
     let mut hog = native.open(&sandbox_request(&environment)).await.unwrap();
     let mut calm = native.open(&sandbox_request(&environment)).await.unwrap();
     if hog.enforcement().not_enforced.iter().any(|limit| limit.starts_with("memory:")) {
@@ -605,7 +605,7 @@ async fn only_sandbox_at_its_memory_limit_is_blamed_for_its_end() {
     // Errors such as a full disk are attributed to the content, because no other sandbox shares the
     // disk.
     let full = calm.handle().write(&RawPath::from("/big"), &vec![1; 100 << 20], None).await;
-    let fault = full.unwrap_err().fault("writing");
+    let fault = full.unwrap_err().to_fault("writing");
     let (how, why) = calm.handle().diagnose_exhaustion(&fault).await.unwrap();
     assert_eq!(how, Exhaustion::Refused);
     assert!(why.contains("No space left"), "{why}");

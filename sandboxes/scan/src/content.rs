@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use proctor_wire::{Finding, FindingKind, RawPath, ScanLimits, ScanReply, enclosing};
+use proctor_wire::{Finding, FindingKind, RawPath, ScanLimits, ScanReply, roots};
 
 use crate::{
     ar, bytecode,
@@ -59,10 +59,10 @@ impl<'a> Scanner<'a> {
 
     /// Scans bytes in a format detected by content only, because a copy may have any name.
     pub fn scan_content(&mut self, place: &Location, bytes: &[u8], depth: u32) {
-        if bytes.starts_with(b"\x7fELF") && zip::end(bytes).is_none() {
+        if bytes.starts_with(b"\x7fELF") && zip::find_end_record(bytes).is_none() {
             return;
         }
-        if let Some(end) = zip::end(bytes) {
+        if let Some(end) = zip::find_end_record(bytes) {
             return self.scan_zip(place, bytes, end, depth);
         }
         if pack::is_pack(bytes) {
@@ -139,9 +139,9 @@ impl<'a> Scanner<'a> {
         let modules = &self.index.secrets.modules;
         let whole = match what {
             FindingKind::Module { module } if place.inside.is_empty() => {
-                modules.get(module as usize).map(|module| enclosing::package_root(path, module))
+                modules.get(module as usize).map(|module| roots::package_root(path, module))
             }
-            _ => enclosing::repository_root(path),
+            _ => roots::repository_root(path),
         };
         self.wholes.extend(whole.filter(|whole| whole.len() < path.len()).map(<[u8]>::to_vec));
         let Location { path, inside } = place.clone();

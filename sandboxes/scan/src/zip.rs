@@ -10,7 +10,7 @@ const END_REACH: usize = 22 + 0xffff;
 
 /// Returns the offset of the end record. Its presence shows that this is a zip archive, regardless
 /// of how the file starts.
-pub fn end(bytes: &[u8]) -> Option<usize> {
+pub fn find_end_record(bytes: &[u8]) -> Option<usize> {
     let exact = bytes.len().checked_sub(22)?;
     if bytes[exact..].starts_with(END) {
         return Some(exact);

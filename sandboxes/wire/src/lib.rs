@@ -20,13 +20,13 @@
 #![warn(missing_docs)]
 
 mod defence;
-pub mod enclosing;
 mod escapes;
 pub mod fingerprint;
 mod frame;
 mod layout;
 mod path;
 mod request;
+pub mod roots;
 mod scan;
 
 pub use defence::Defence;

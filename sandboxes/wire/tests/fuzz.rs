@@ -3,7 +3,7 @@
 use fuzz::{assert_error_text, fuzz};
 use proctor_wire::{
     AcceptedConnection, Frame, FrameKind, HELLO_BYTES, RawPath, Refusal, Reply, Request, WireError,
-    check_hello, enclosing, fingerprint,
+    check_hello, fingerprint, roots,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -56,8 +56,8 @@ fn fingerprints_and_paths_accept_any_bytes() {
             let path = RawPath::new(line);
             assert_eq!(RawPath::parse(&path.to_escaped()), Some(path));
             let _ = RawPath::parse(&String::from_utf8_lossy(line));
-            assert!(enclosing::repository_root(line).is_none_or(|folder| line.starts_with(folder)));
-            assert!(line.starts_with(enclosing::package_root(line, "p/q/m")));
+            assert!(roots::repository_root(line).is_none_or(|folder| line.starts_with(folder)));
+            assert!(line.starts_with(roots::package_root(line, "p/q/m")));
         }
         true
     });

@@ -59,7 +59,7 @@ async fn solve(session: &mut dyn Session, env: Vec<(String, String)>) -> Result<
     }
     command.user.clone_from(&brief.user);
     let handle = std::sync::Arc::clone(session.sandbox());
-    let done = handle.run(command).await.map_err(|error| error.fault("running solve.sh"))?;
+    let done = handle.run(command).await.map_err(|error| error.to_fault("running solve.sh"))?;
     let output = match handle.stat(&OUTPUT.into()).await {
         Ok(Some(found)) => {
             let from = found.size.saturating_sub(OUTPUT_LIMIT);

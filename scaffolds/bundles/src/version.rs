@@ -50,14 +50,14 @@ impl Bundles {
                 update_pypi_recipe(recipe, (pinned, wanted), &downloads).await
             }
             _ => Err(BundleError::new("the manifest does not list the packages")
-                .hint("write your own manifest for the other version")),
+                .hint("write your own manifest for the version you want")),
         }
     }
 }
 
 fn missing_main_package(pinned: &str) -> BundleError {
     BundleError::new(format!("no package in the bundle has version {pinned}"))
-        .hint("write your own manifest for the other version")
+        .hint("write your own manifest for the version you want")
 }
 
 async fn update_npm_recipe(
@@ -210,7 +210,7 @@ async fn look_up_release(
         Requirement { name: normalize_package_name(name), version: version.to_owned(), sha256 };
     let offer = line.choose(&of_release).map_err(|why| {
         BundleError::new(format!("{name} {version}: {why}"))
-            .hint("write your own manifest for the other version")
+            .hint("write your own manifest for the version you want")
     })?;
     Ok((line, offer))
 }

@@ -116,6 +116,6 @@ impl HiddenFiles {
         let fixed = ["/bin/sh", "-c", line, "sh", first].into_iter();
         let argv = fixed.chain(rest.iter().map(String::as_str));
         let done = self.handle.run(Command::new(argv).time_limit(HELPER_TIMEOUT)).await;
-        done.map_err(|error| error.fault("looking for settings of the repository").into())
+        done.map_err(|error| error.to_fault("looking for settings of the repository").into())
     }
 }

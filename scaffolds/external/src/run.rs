@@ -88,7 +88,7 @@ pub async fn run(
     let late = account.kill_everything().await?;
     repository.restore(session).await?;
     let done = match done {
-        Some(done) => done.map_err(|error| error.fault(format!("running {}", manifest.name)))?,
+        Some(done) => done.map_err(|error| error.to_fault(format!("running {}", manifest.name)))?,
         None => CommandOutput::default(),
     };
     let left = done.exited.left_behind + late;
@@ -177,7 +177,7 @@ impl AgentAccount<'_> {
 
     async fn run_setup_command(&self, command: Command, what: &str) -> Result<(), Stop> {
         let done = self.handle.run(command).await;
-        let done = done.map_err(|error| error.fault(format!("creating {what}")))?;
+        let done = done.map_err(|error| error.to_fault(format!("creating {what}")))?;
         if done.success() {
             return Ok(());
         }
@@ -250,7 +250,7 @@ impl AgentAccount<'_> {
         command.reap_all = true;
         let done = self.handle.run(command).await;
         done.map(|done| done.exited.left_behind)
-            .map_err(|error| error.fault("ending the agent's remaining processes").into())
+            .map_err(|error| error.to_fault("ending the agent's remaining processes").into())
     }
 }
 
@@ -277,7 +277,7 @@ async fn store_output(
         let found = match account.handle.search(request).await {
             Ok((found, _)) => found,
             Err(error) if error.is_broken() => {
-                return Err(error.fault("reading the agent's log").into());
+                return Err(error.to_fault("reading the agent's log").into());
             }
             Err(_) => continue,
         };
@@ -290,7 +290,7 @@ async fn store_output(
                     session.store_evidence(&format!("home/{relative}"), &content).await?;
                 }
                 Err(error) if error.is_broken() => {
-                    return Err(error.fault("reading the agent's log").into());
+                    return Err(error.to_fault("reading the agent's log").into());
                 }
                 Err(error) => {
                     let note = json!({ "log_not_kept": relative, "why": error.to_string() });
@@ -317,7 +317,7 @@ async fn read_record_files(
                 }
             }
             Err(error) if error.is_broken() => {
-                return Err(error.fault("reading the agent's record").into());
+                return Err(error.to_fault("reading the agent's record").into());
             }
             Err(_) => {}
         }

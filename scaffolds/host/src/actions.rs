@@ -121,7 +121,7 @@ impl<'a> CallRecorder<'a> {
         code: i64,
     ) -> ActionResult {
         if error.is_broken() {
-            return Err(error.fault(self.name).into());
+            return Err(error.to_fault(self.name).into());
         }
         self.finish(session, error.to_string(), None, None).await?;
         Ok(Err(Error::new(code, error.to_string())))

@@ -121,7 +121,7 @@ pub(crate) async fn finish_after_sandbox_loss(
     own: &SandboxHandle,
     error: SandboxError,
 ) -> Result<Finish, Stop> {
-    let fault = error.fault("the agent's own sandbox");
+    let fault = error.to_fault("the agent's own sandbox");
     match own.diagnose_exhaustion(&fault).await {
         Some((_, why)) => Ok(agent_exited(ExitCause::Crashed, format!("its sandbox ended: {why}"))),
         None => Err(fault.into()),

@@ -115,7 +115,7 @@ pub(crate) async fn run_program(
 ) -> Result<Finish, Stop> {
     let place = own_sandbox::sandbox_handle(session)?;
     let starting = Agent::start(&place, agent::command(&with.command, &with.env), with.limits);
-    let mut agent = starting.map_err(|error| error.fault("starting the agent"))?;
+    let mut agent = starting.map_err(|error| error.to_fault("starting the agent"))?;
     let mut watch = Watch::new(with.limits, with.idle_seconds);
     let mut talk = ProcessProtocol {
         agent: &mut agent,

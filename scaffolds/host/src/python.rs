@@ -413,7 +413,7 @@ mod tests {
         let before = of(&two.join("agent.py"), whole.clone());
         fs::write(two.join("helper.py"), "x = 1").unwrap();
         assert_ne!(before[PROGRAM], of(&two.join("agent.py"), whole)[PROGRAM]);
-        // Both are restored unless they have changed.
+        // The program and the interpreter are both restored, unless they have changed.
         let planned = of(&at("four", "text"), json!({}));
         let file = folder.path().join("four/agent.py");
         let written = RecordedArm {

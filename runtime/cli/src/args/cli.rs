@@ -101,7 +101,7 @@ pub enum Command {
     },
     /// Create verified tasks from a Python repository, without manual work or a model.
     Collect(CollectArgs),
-    /// Create verified tasks from merged pull requests of Git clones.
+    /// Create verified tasks from the merged pull requests in the history of Git clones.
     CollectPulls(CollectPullsArgs),
     /// Open a shell in the sandbox of a task or a trial. If standard input is not a terminal, the
     /// shell reads commands from it. The exit status is that of the shell.

@@ -60,7 +60,7 @@ pub struct ImportArgs {
     /// The dataset that contains the tasks of the imported trials. `proctor grade RUN` needs it.
     #[arg(long, num_args = 1.., value_name = "DATASET")]
     pub tasks: Vec<String>,
-    /// Sandbox back end that later grades the imported run.
+    /// Sandbox back end to use when the imported run is graded.
     #[arg(long, value_enum, default_value_t = SandboxArg::Native, requires = "tasks")]
     pub sandbox: SandboxArg,
 }

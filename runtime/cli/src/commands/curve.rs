@@ -83,8 +83,10 @@ impl CurveBudget {
     fn parse(text: Option<&str>) -> Result<Option<Self>, UserError> {
         let Some(text) = text else { return Ok(None) };
         let wrong = |what: String| {
-            UserError::new(format!("--at {text}: {what}"))
-                .hint("pass a kind and its values, such as steps=10,50,100, tokens=100000, cost=0.5,1 or seconds=600")
+            UserError::new(format!("--at {text}: {what}")).hint(
+                "pass one kind with its values, such as `steps=10,50,100` or `cost=0.5,1` (kinds: \
+                 steps, tokens, cost, seconds)",
+            )
         };
         let (name, values) = text.split_once('=').ok_or_else(|| wrong("missing `=`".into()))?;
         let (name, kind) = match name.trim() {
@@ -174,7 +176,8 @@ impl CurveBudget {
             );
             return Err(UserError::new(what).hint(
                 "--allow-truncated shows the curve anyway, marked as truncated; for an exact \
-                 curve, run each limit, or hide the budget (`budget.disclosure = \"hidden\"`)",
+                 curve, run the arm once with each limit, or hide the budget \
+                 (`budget.disclosure = \"hidden\"`)",
             ));
         }
         Ok(())
@@ -273,7 +276,7 @@ impl<'a> CurveBuilder<'a> {
             }
             let mut verdicts = BTreeMap::new();
             if let Some(prefixes) = &prefixes {
-                verdicts.insert(prefixes.end().to_owned(), result.verdict.clone());
+                verdicts.insert(prefixes.final_tree().to_owned(), result.verdict.clone());
             }
             trials.push(CurveTrial { id, planned, arm, result, prefixes, verdicts });
         }

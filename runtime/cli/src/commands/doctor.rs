@@ -107,7 +107,7 @@ async fn run_minimal_trial(
             .map_err(during("prepare the work directory"))?;
         let command = Command::new(["true"]).cwd(task.workdir.as_str());
         let done = sandbox.handle().run(command).await;
-        let done = done.map_err(|error| ("run `true`", error.fault("running `true`")))?;
+        let done = done.map_err(|error| ("run `true`", error.to_fault("running `true`")))?;
         match done.success() {
             true => Ok(()),
             false => {

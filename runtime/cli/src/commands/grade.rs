@@ -132,7 +132,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
     let (cache, catalog) = (cache_dir::default_cache_dir()?, assemble::catalog()?);
     let world = assemble::world(&cache, &catalog);
     let sandbox = args.sandbox_spec();
-    let grading = config::GradingFile {
+    let grading = config::GradingSettings {
         certificate: args.certificate.clone(),
         flaky: args.flaky.into(),
         wide: args.wide,

@@ -289,7 +289,7 @@ impl TemplateModel {
             key_env: spec.key_env.clone(),
             context_window: spec.context_window,
             is_local: model.found.is_local,
-            is_priced: prices.of(spec).is_some(),
+            is_priced: prices.price_of(spec).is_some(),
         }
     }
 }

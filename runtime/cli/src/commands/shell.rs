@@ -162,7 +162,7 @@ async fn run_shell(
             let mut input = Vec::new();
             std::io::stdin().read_to_end(&mut input)?;
             let wrote = handle.write(&RawPath::from(INPUT_FILE), &input, Some(0o644)).await;
-            wrote.map_err(|error| error.fault("passing the input"))?;
+            wrote.map_err(|error| error.to_fault("passing the input"))?;
             let line = format!(
                 "exec 0<{INPUT_FILE}; rm -f {INPUT_FILE}; command -v bash >/dev/null && exec bash; exec /bin/sh"
             );
@@ -177,7 +177,7 @@ async fn run_shell(
         command = command.env("TERM", term);
     }
     command.user.clone_from(&task.user);
-    let mut running = handle.start(command).map_err(|error| error.fault("starting a shell"))?;
+    let mut running = handle.start(command).map_err(|error| error.to_fault("starting a shell"))?;
     let mut typed = terminal.as_ref().map(|_| read_keys());
     let exited = loop {
         let said = match &mut typed {
@@ -190,7 +190,7 @@ async fn run_shell(
                 }
             },
         };
-        match said.map_err(|error| error.fault("running the shell"))? {
+        match said.map_err(|error| error.to_fault("running the shell"))? {
             CommandEvent::Output(bytes) => write_and_flush(&mut std::io::stdout(), &bytes)?,
             CommandEvent::Error(bytes) => write_and_flush(&mut std::io::stderr(), &bytes)?,
             CommandEvent::Exited(exited) => break exited,

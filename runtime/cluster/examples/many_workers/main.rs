@@ -195,7 +195,7 @@ impl<'a> Simulation<'a> {
                         }
                         self.claimed[trial].fetch_add(1, Ordering::Relaxed);
                         thread::sleep(Duration::from_secs_f64(self.plan.seconds));
-                        claim.end();
+                        claim.mark_finished();
                         drop(claim);
                         push(&self.ended, self.began.elapsed());
                     }

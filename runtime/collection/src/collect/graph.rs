@@ -50,7 +50,7 @@ impl FileGraph {
                     Node::Module(_) | Node::Loose(..) => {}
                 }
             }
-            // The test was the first to import a module of the package.
+            // Module-level code made this call, so this test was the first to import that module.
             if let (Some(Node::Module(_)), Node::Object(number)) = (caller, called) {
                 out.imported.insert(*number);
             }

@@ -16,7 +16,7 @@ use super::{
     answers::{CachedModel, last_json},
     graph::FileGraph,
     objects::{Object, Objects},
-    settings::TopSettings,
+    settings::TopSelectionSettings,
     tops::Candidate,
 };
 
@@ -28,7 +28,7 @@ pub(super) struct TopsPrompts<'a> {
     pub(super) package: &'a str,
     pub(super) tree: &'a Path,
     pub(super) objects: &'a Objects,
-    pub(super) settings: &'a TopSettings,
+    pub(super) settings: &'a TopSelectionSettings,
 }
 
 #[derive(Serialize)]

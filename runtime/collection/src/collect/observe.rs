@@ -130,12 +130,12 @@ impl<'a> TestRunner<'a> {
                     handle
                         .write(&path.as_str().into(), text.as_bytes(), Some(0o644))
                         .await
-                        .map_err(|error| error.fault("writing the collector's scripts"))?;
+                        .map_err(|error| error.to_fault("writing the collector's scripts"))?;
                 }
                 let mut command = self.command([PYTHON, &format!("{FOLDER}/observe.py")]);
                 command.stdin.clone_from(&line);
                 command.results = true;
-                handle.run(command).await.map_err(|error| error.fault(what))
+                handle.run(command).await.map_err(|error| error.to_fault(what))
             })
             .await?;
         let records: Vec<Record> = done
@@ -161,7 +161,7 @@ impl<'a> TestRunner<'a> {
         self.in_sandbox(what, async |handle| {
             let ask = async |argv: &[&str]| {
                 let done = handle.run(self.command(argv.iter().copied())).await;
-                let done = done.map_err(|error| error.fault(what))?;
+                let done = done.map_err(|error| error.to_fault(what))?;
                 match done.success() {
                     true => Ok(done.stdout.text()),
                     false => Err(Fault::new(

@@ -14,7 +14,7 @@ pub(crate) struct Settings {
     pub(crate) environment: EnvironmentSettings,
     pub(crate) runs: RunSettings,
     pub(crate) layout: Layout,
-    pub(crate) tops: TopSettings,
+    pub(crate) tops: TopSelectionSettings,
     pub(crate) pass_to_pass: PassSettings,
     pub(crate) take_away: RemovalSettings,
     pub(crate) idle: IdleSettings,
@@ -59,7 +59,7 @@ pub(crate) struct Layout {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct TopSettings {
+pub(crate) struct TopSelectionSettings {
     pub(crate) depth: usize,
     pub(crate) threshold: f64,
     pub(crate) affinity: f64,

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{
     graph::FileGraph,
     objects::{Object, Objects},
-    settings::TopSettings,
+    settings::TopSelectionSettings,
     test_file::TestFile,
 };
 
@@ -31,7 +31,7 @@ pub(super) fn score_functions(
     test: &TestFile,
     objects: &Objects,
     all: &BTreeMap<String, FileGraph>,
-    settings: &TopSettings,
+    settings: &TopSelectionSettings,
 ) -> Vec<Candidate> {
     let words = words(stem(file));
     let mut out = Vec::new();
@@ -65,7 +65,7 @@ fn evidence(
     share: f64,
     test_words: &BTreeSet<String>,
     test: &TestFile,
-    settings: &TopSettings,
+    settings: &TopSelectionSettings,
 ) -> BTreeMap<&'static str, f64> {
     let mut out = BTreeMap::new();
     let module = stem(&object.file);

@@ -34,7 +34,7 @@ pub(crate) async fn prepare_and_scan(
     Ok((environment, findings))
 }
 
-/// Rejects the task if a sandbox, prepared as for an agent, contains a copy of hidden content.
+/// Rejects the task if a sandbox prepared the way an agent's is contains a copy of hidden content.
 ///
 /// # Errors
 /// A rejection that names the copy, or a sandbox fault.

@@ -21,7 +21,7 @@ pub(crate) fn read_rows(file: &Path, each: &mut dyn FnMut(RawRow)) -> Result<(),
     let unreadable = |why: String| DatasetError::Unreadable { file: file.to_path_buf(), why };
     let open = || File::open(file).map_err(|error| unreadable(error.to_string()));
     let content = detect_format(open()?).map_err(|error| unreadable(error.to_string()))?;
-    match (content, kind(file)) {
+    match (content, file_suffix(file)) {
         (Content::Parquet, _) | (Content::Other, "parquet") => {
             parquet::read_rows(open()?, each).map_err(unreadable)
         }
@@ -68,7 +68,7 @@ pub(crate) fn read_json_rows(
         file: file.to_path_buf(),
         why: error.to_string(),
     };
-    if kind(file) == "jsonl" {
+    if file_suffix(file) == "jsonl" {
         return jsonl::read_rows(File::open(file).map_err(unreadable)?, each).map_err(unreadable);
     }
     json::read_rows(&std::fs::read(file).map_err(unreadable)?, each);
@@ -76,6 +76,6 @@ pub(crate) fn read_json_rows(
 }
 
 /// Returns the file name's suffix.
-pub(crate) fn kind(file: &Path) -> &str {
+pub(crate) fn file_suffix(file: &Path) -> &str {
     file.extension().and_then(|extension| extension.to_str()).unwrap_or_default()
 }

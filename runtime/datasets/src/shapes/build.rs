@@ -86,7 +86,7 @@ fn draft<'a>(
     if test_patch.is_none() && needs("test_patch") {
         return Err(fields.missing_error("test_patch"));
     }
-    let statement = statement::of(&mut fields, options)?;
+    let statement = statement::build_statement(&mut fields, options)?;
     let (mask, gold) = match shape.polarity {
         Polarity::Solution => (None, patch.or(gold)),
         Polarity::Corruption => (patch, gold),
@@ -184,7 +184,7 @@ fn set_environment(draft: &mut Draft<'_>) -> Result<String, RowError> {
     let shape = draft.fields.shape;
     let given = draft.fields.take_text("image")?;
     let (id, repo) = (draft.task.id.as_str(), draft.task.repo.as_deref().unwrap_or_default());
-    let derived = image::of(given.as_deref(), &shape.image, id, repo);
+    let derived = image::resolve_image(given.as_deref(), &shape.image, id, repo);
     let environment = &mut draft.task.environment;
     let mut bin = shape.tests.bin.clone();
     if let Some(base) = &draft.options.base {
@@ -221,7 +221,7 @@ fn set_tests(draft: &mut Draft<'_>, bin: &str) -> Result<(), RowError> {
     let shape = draft.fields.shape;
     let repo = draft.task.repo.clone().unwrap_or_default();
     let version = draft.details.version.text().unwrap_or_default();
-    let by_repo = shape.tests.of(&repo, version);
+    let by_repo = shape.tests.for_repo(&repo, version);
     let test_files = match &draft.task.test_patch {
         Some(patch) if shape.matching == Matching::Ids => {
             let names = Patch::parse(patch.as_bytes()).paths().into_iter();
@@ -250,7 +250,7 @@ fn set_tests(draft: &mut Draft<'_>, bin: &str) -> Result<(), RowError> {
         return Err(RowError::in_field("eval_script", what));
     }
     let command = commands::select_command(said.as_ref(), &shape.tests, by_repo);
-    let words = commands::words(&command, bin);
+    let words = commands::command_words(&command, bin);
     if let Some(script) = of_script.filter(|_| words.is_empty()) {
         return Err(RowError::in_field("eval_script", commands::no_command(script)));
     }

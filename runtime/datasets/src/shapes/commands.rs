@@ -49,7 +49,7 @@ pub(crate) fn select_command(
 /// Returns the words of the command that starts the tests. Leading variables are removed, and bare
 /// `pytest` and `python` get the path of the image's programs. If there are several lines, one that
 /// starts pytest is preferred.
-pub(crate) fn words(command: &Commands, bin: &str) -> Vec<String> {
+pub(crate) fn command_words(command: &Commands, bin: &str) -> Vec<String> {
     let lines: Vec<&str> = match command {
         Commands::One(text) => text.lines().collect(),
         Commands::Several(lines) => lines.iter().map(String::as_str).collect(),
@@ -128,7 +128,7 @@ mod tests {
     fn command_words_drops_variables_and_uses_the_image_programs() {
         let of = |row: Value| {
             let command: Commands = serde_json::from_value(row).unwrap();
-            words(&command, "/env/bin").join(" ")
+            command_words(&command, "/env/bin").join(" ")
         };
         assert_eq!(of(json!("pytest -rA -k 'a or b'")), "/env/bin/pytest -rA -k a or b");
         assert_eq!(of(json!("PYTHONWARNINGS='x y' bin/test -C")), "bin/test -C");

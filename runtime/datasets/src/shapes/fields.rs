@@ -107,7 +107,7 @@ impl<'a> Fields<'a> {
             None => Ok(None),
             Some(FoundField { value: Value::String(text), .. }) => Ok(Some(text)),
             Some(found) => {
-                let what = format!("is {}, not text", lists::kind(&found.value));
+                let what = format!("is {}, not text", lists::describe_type(&found.value));
                 Err(found.error(what))
             }
         }

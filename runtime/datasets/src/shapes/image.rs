@@ -23,7 +23,12 @@ pub(crate) fn fill(template: &str, names: &ImageVariables<'_>) -> String {
 
 /// Returns the image of a row: the row's own, or else the one derived by the rule. The name is in
 /// lower case, as registries require.
-pub(crate) fn of(given: Option<&str>, rule: &Image, id: &str, repo: &str) -> Option<String> {
+pub(crate) fn resolve_image(
+    given: Option<&str>,
+    rule: &Image,
+    id: &str,
+    repo: &str,
+) -> Option<String> {
     if let Some(given) = given.map(str::trim).filter(|given| !given.is_empty()) {
         return Some(lower(given));
     }

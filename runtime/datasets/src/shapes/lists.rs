@@ -12,7 +12,9 @@ pub(crate) fn parse_texts(value: Value) -> Result<Vec<String>, String> {
             .enumerate()
             .map(|(index, item)| match item {
                 Value::String(text) => Ok(text),
-                other => Err(format!("element {} is {}, not text", index + 1, kind(&other))),
+                other => {
+                    Err(format!("element {} is {}, not text", index + 1, describe_type(&other)))
+                }
             })
             .collect(),
         // An object with a status or a record per id, as in Multi-SWE-bench.
@@ -20,9 +22,10 @@ pub(crate) fn parse_texts(value: Value) -> Result<Vec<String>, String> {
             .into_iter()
             .map(|(name, value)| match value {
                 Value::String(_) | Value::Object(_) => Ok(name),
-                other => {
-                    Err(format!("is an object, but its `{name}` is {}, not a list", kind(&other)))
-                }
+                other => Err(format!(
+                    "is an object, but its `{name}` is {}, not a list",
+                    describe_type(&other)
+                )),
             })
             .collect(),
         Value::String(text) => {
@@ -40,7 +43,7 @@ pub(crate) fn parse_texts(value: Value) -> Result<Vec<String>, String> {
             }
         }
         Value::Null => Err("is null; expected a list".into()),
-        other => Err(format!("is {}, not a list", kind(&other))),
+        other => Err(format!("is {}, not a list", describe_type(&other))),
     }
 }
 
@@ -55,15 +58,15 @@ pub(crate) fn parse_object(value: Value) -> Result<Value, String> {
                 .or_else(|json| literal::parse(&text).map_err(|_| json));
             match inner {
                 Ok(inner @ (Value::Object(_) | Value::Null)) => Ok(inner),
-                Ok(other) => Err(format!("is text with {}, not an object", kind(&other))),
+                Ok(other) => Err(format!("is text with {}, not an object", describe_type(&other))),
                 Err(why) => Err(format!("is not JSON: {why}")),
             }
         }
-        other => Err(format!("is {}, not an object", kind(&other))),
+        other => Err(format!("is {}, not an object", describe_type(&other))),
     }
 }
 
-pub(crate) fn kind(value: &Value) -> &'static str {
+pub(crate) fn describe_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "true or false",

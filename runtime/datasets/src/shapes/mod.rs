@@ -17,5 +17,5 @@ mod statement;
 
 pub(crate) use build::{Provenance, build};
 pub(crate) use detect::detect;
-pub(crate) use lists::kind;
+pub(crate) use lists::describe_type;
 pub(crate) use shape::{Shape, load_shape, shape_for_hub, shipped};

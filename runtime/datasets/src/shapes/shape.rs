@@ -190,7 +190,7 @@ impl Shape {
 }
 
 impl Tests {
-    pub(crate) fn of(&self, repo: &str, version: &str) -> Option<&RepoTestSettings> {
+    pub(crate) fn for_repo(&self, repo: &str, version: &str) -> Option<&RepoTestSettings> {
         self.by_repo.iter().find(|by| {
             by.repos.iter().any(|name| name == repo)
                 && (by.versions.is_empty() || by.versions.iter().any(|known| known == version))

@@ -9,7 +9,10 @@ const HINTS: &str = include_str!("../../../../prompts/swe-bench/hints.md.j2");
 
 /// Returns the row's statement, followed by its hints if requested. By default, hints are left out,
 /// as in the benchmarks' own runs.
-pub(crate) fn of(fields: &mut Fields<'_>, options: &Options) -> Result<String, RowError> {
+pub(crate) fn build_statement(
+    fields: &mut Fields<'_>,
+    options: &Options,
+) -> Result<String, RowError> {
     let statement = fields.take_required_text("statement")?;
     let hints =
         fields.take_text("hints")?.filter(|hints| options.hints && !hints.trim().is_empty());

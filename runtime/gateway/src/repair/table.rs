@@ -44,7 +44,7 @@ impl RepairTable {
 
     /// Returns the repairs for an error that has occurred `times` times, starting with the most
     /// likely one. `status` is the HTTP status.
-    pub(crate) fn of(
+    pub(crate) fn repairs_for(
         &self,
         api: Api,
         status: u16,
@@ -132,7 +132,7 @@ mod tests {
 
     fn action(api: Api, status: u16, body: &str, times: u32) -> Option<Action> {
         let table = RepairTable::shipped().expect("a valid table");
-        table.of(api, status, body, times).next().map(|repair| repair.action)
+        table.repairs_for(api, status, body, times).next().map(|repair| repair.action)
     }
 
     #[test]

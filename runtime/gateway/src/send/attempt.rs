@@ -90,7 +90,7 @@ impl BrokenResponse {
             Some(status) => format!("status {status}, then {}", self.what),
             None => self.what.clone(),
         };
-        AttemptFailure::new(self.kind, why).retry_after(retry_after)
+        AttemptFailure::new(self.kind, why).with_retry_after(retry_after)
     }
 }
 

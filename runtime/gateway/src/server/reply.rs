@@ -141,7 +141,7 @@ impl ClientRequest {
         };
         let response = match given.is_empty() {
             true => None,
-            false => Some(sink.body(&given).await?),
+            false => Some(sink.store_body(&given).await?),
         };
         let event = Event::RequestServed {
             number: self.number,
@@ -155,7 +155,7 @@ impl ClientRequest {
             status,
             error: end.error.map(|error| route.endpoint.redact_text(&error)),
             delivered: end.delivered,
-            request: sink.body(&route.endpoint.redact(self.body.clone())).await?,
+            request: sink.store_body(&route.endpoint.redact(self.body.clone())).await?,
             response,
             losses: self.losses.clone().into_vec(),
             // The response of a step is recorded in its own event.

@@ -67,7 +67,7 @@ async fn missing_usage_is_estimated_and_labelled() {
     let answer = bench.trial.ask(&ask("hello world")).await.expect("an answer");
     assert!(answer.usage.estimated);
     assert_eq!((answer.usage.input, answer.usage.output), (9, 2));
-    assert!(bench.trial.reached().is_some(), "an estimate counts against the limit");
+    assert!(bench.trial.reached_limit().is_some(), "an estimate counts against the limit");
 }
 
 #[tokio::test]

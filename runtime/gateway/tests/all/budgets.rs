@@ -20,7 +20,7 @@ async fn exhaust_budget(bench: &Bench, kind: BudgetKind) -> u64 {
             Ok(_) => {}
             Err(error) => {
                 assert_eq!(error, RequestError::Budget(kind));
-                assert_eq!(bench.trial.reached(), Some(kind));
+                assert_eq!(bench.trial.reached_limit(), Some(kind));
                 assert_eq!(bench.server.requests().len() as u64, answers, "no request is wasted");
                 return answers;
             }
@@ -82,7 +82,7 @@ async fn spending_adds_up_and_is_kept_on_resume() {
         .resume_from(Spending { steps: 2, ..spent });
     again.ask(&ask("hi")).await.expect("the third answer");
     assert_eq!(again.spent().input_tokens, 20);
-    assert_eq!(again.reached(), Some(BudgetKind::Steps));
+    assert_eq!(again.reached_limit(), Some(BudgetKind::Steps));
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn time_limits_cancel_a_request_in_flight() {
         assert_eq!(error, RequestError::Budget(kind));
         assert!(begun.elapsed() < Duration::from_secs(5));
         assert_eq!(bench.outcomes(), [(None, true)], "the cancelled attempt is recorded");
-        assert_eq!(bench.trial.reached(), Some(kind));
+        assert_eq!(bench.trial.reached_limit(), Some(kind));
     }
 }
 

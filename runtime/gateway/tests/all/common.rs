@@ -58,7 +58,7 @@ pub struct RecordingSink {
 
 #[async_trait]
 impl ExchangeSink for RecordingSink {
-    async fn body(&self, bytes: &[u8]) -> Result<String, Fault> {
+    async fn store_body(&self, bytes: &[u8]) -> Result<String, Fault> {
         let mut bodies = self.bodies.lock().expect("no panic in a sink");
         bodies.push(Bytes::copy_from_slice(bytes));
         Ok((bodies.len() - 1).to_string())

@@ -33,7 +33,7 @@ struct WaitLog(Mutex<Vec<WaitNotice>>);
 
 #[async_trait]
 impl ExchangeSink for WaitLog {
-    async fn body(&self, _: &[u8]) -> Result<String, Fault> {
+    async fn store_body(&self, _: &[u8]) -> Result<String, Fault> {
         Ok(String::new())
     }
 
@@ -46,7 +46,7 @@ impl ExchangeSink for WaitLog {
     }
 }
 
-fn fault(error: RequestError) -> Fault {
+fn expect_fault(error: RequestError) -> Fault {
     match error {
         RequestError::Fault(fault) => fault,
         other => panic!("not a fault: {other:?}"),
@@ -230,7 +230,7 @@ async fn idle_timeout_restarts_with_progress() {
     let (url, count) = start_raw_endpoint(&[""]).await;
     let trial = open(&quick(0.3), &model(&url));
     let begun = Instant::now();
-    let fault = fault(trial.ask(&ask("hi")).await.expect_err("silence"));
+    let fault = expect_fault(trial.ask(&ask("hi")).await.expect_err("silence"));
     assert!(fault.what.contains("no event for"), "{fault}");
     assert_eq!(count.load(Ordering::Relaxed), 2, "two silent attempts, not twelve");
     assert!(begun.elapsed() < Duration::from_secs(5));
@@ -287,7 +287,8 @@ async fn web_page_instead_of_a_response_means_a_wrong_base_url() {
         let texts: &'static [&'static str] = Box::leak(Box::new([text]));
         let (url, count) = start_raw_endpoint(texts).await;
         let gateway = gateway();
-        let fault = fault(open(&gateway, &model(&url)).ask(&ask("hi")).await.expect_err("a page"));
+        let fault =
+            expect_fault(open(&gateway, &model(&url)).ask(&ask("hi")).await.expect_err("a page"));
         assert!(fault.what.contains(said) && fault.what.contains(&url), "{fault}");
         let hint = fault.hint.as_deref().expect("a hint");
         assert!(hint.contains("base_url") && hint.contains(&format!("{url}/v1")), "{hint}");
@@ -319,7 +320,7 @@ async fn unavailable_endpoint_is_given_up_once_per_run() {
     let spec = model(&answered.base_url());
     let (first, second) = (open(&gateway, &spec), open(&gateway, &spec));
     first.ask(&ask("hi")).await.expect("an answer");
-    let fault_of_first = fault(first.ask(&ask("more")).await.expect_err("an outage"));
+    let fault_of_first = expect_fault(first.ask(&ask("more")).await.expect_err("an outage"));
     assert!(fault_of_first.cause != Cause::Other, "{fault_of_first}");
     let asked = answered.requests().len();
     second.ask(&ask("other")).await.expect_err("the same outage");
@@ -337,7 +338,7 @@ async fn unavailable_endpoint_is_given_up_once_per_run() {
     let fault_alone = loop {
         tokio::select! {
             failed = &mut failing => {
-                break fault(failed.expect("no panic").expect_err("always 503"));
+                break expect_fault(failed.expect("no panic").expect_err("always 503"));
             }
             () = tokio::time::sleep(Duration::from_millis(3)) => {
                 works.ask(&ask("hi")).await.expect("an answer");
@@ -370,7 +371,7 @@ async fn rejection_of_every_trial_halts_the_model() {
             }
             other => {
                 assert_eq!(number, 3);
-                assert!(fault(other).cause != Cause::Other);
+                assert!(expect_fault(other).cause != Cause::Other);
             }
         }
     }
@@ -392,7 +393,7 @@ async fn status_403_of_every_trial_halts_the_model() {
         let trial = open(&gateway, &spec);
         trial.ask(&conversation_with(0)).await.expect("the first answer");
         assert_eq!(
-            fault(trial.ask(&conversation_with(1)).await.expect_err("403")).layer,
+            expect_fault(trial.ask(&conversation_with(1)).await.expect_err("403")).layer,
             Layer::Model
         );
     }
@@ -456,7 +457,7 @@ async fn model_without_tools_is_reported_with_a_hint() {
         .await;
         let (gateway, spec) = (gateway(), model(&fake.base_url()));
         let refused = open(&gateway, &spec).ask(&with_tools("with")).await.expect_err("no tools");
-        let fault = fault(refused);
+        let fault = expect_fault(refused);
         assert!(fault.cause != Cause::Other && fault.what.contains(words), "{fault}");
         assert!(fault.hint.as_deref().is_some_and(|hint| hint.contains("scaffold = \"bash\"")));
         // Only the first request is sent, and only requests with tools are halted.
@@ -542,7 +543,7 @@ async fn model_that_has_responded_is_not_treated_as_unknown() {
     // Before the first response, the name must be wrong.
     let (url, count) = start_raw_endpoint(&[UNKNOWN]).await;
     let spec = model(&url);
-    fault(open(&gateway, &spec).ask(&ask("hi")).await.expect_err("no such model"));
+    expect_fault(open(&gateway, &spec).ask(&ask("hi")).await.expect_err("no such model"));
     assert_eq!((count.load(Ordering::Relaxed), gateway.halt_faults().len()), (1, 1));
 }
 
@@ -589,7 +590,7 @@ async fn main_request_ends_the_previous_step() {
     struct StepLog(Mutex<Vec<&'static str>>);
     #[async_trait]
     impl ExchangeSink for StepLog {
-        async fn body(&self, _: &[u8]) -> Result<String, Fault> {
+        async fn store_body(&self, _: &[u8]) -> Result<String, Fault> {
             Ok(String::new())
         }
 

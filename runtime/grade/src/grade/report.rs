@@ -187,7 +187,7 @@ impl ReportGrading<'_> {
                 }
                 Err(ApplyError::Patch(error)) => return Ok(Err(error)),
                 Err(ApplyError::SandboxHandle(error)) => {
-                    return Err(error.fault("applying the patch"));
+                    return Err(error.to_fault("applying the patch"));
                 }
             }
         }
@@ -238,7 +238,7 @@ impl ReportGrading<'_> {
                 Ok(entries) => entries,
                 // The folder no longer exists.
                 Err(SandboxError::Refused(_)) => continue,
-                Err(error) => return Err(error.fault("checking the tests")),
+                Err(error) => return Err(error.to_fault("checking the tests")),
             };
             for entry in entries {
                 let name = entry.name.to_escaped();
@@ -260,7 +260,7 @@ impl ReportGrading<'_> {
             format!("if command -v {word} > /dev/null; then echo found; else echo missing; fi");
         let look = self.prepare_command(Command::shell(&line)).time_limit(PROGRAM_CHECK_LIMIT);
         let found = self.handle.run(look).await;
-        let found = found.map_err(|error| error.fault("checking the test command"))?;
+        let found = found.map_err(|error| error.to_fault("checking the test command"))?;
         // Without a shell in the sandbox, the output is not `missing`, and the check is skipped.
         if found.stdout.text().trim() != "missing" {
             return Ok(());
@@ -355,7 +355,7 @@ impl ReportGrading<'_> {
             handle
                 .remove(&path)
                 .await
-                .map_err(|error| error.fault("removing the report of an earlier run"))?;
+                .map_err(|error| error.to_fault("removing the report of an earlier run"))?;
         }
         let programs = &policy.report.pipe_programs;
         let ReportCommand { command, by_pipe } =
@@ -367,7 +367,8 @@ impl ReportGrading<'_> {
         command.output_cap = if on_stdout { limits.report_bytes } else { limits.log_bytes };
         command.results = by_pipe;
         command.reap_all = true;
-        let done = handle.run(command).await.map_err(|error| error.fault("running the tests"))?;
+        let done =
+            handle.run(command).await.map_err(|error| error.to_fault("running the tests"))?;
         let (mut files, mut unread) = (Vec::new(), Vec::new());
         if on_stdout {
             if !done.stdout.is_complete() {
@@ -411,7 +412,7 @@ impl ReportGrading<'_> {
         limit: u64,
     ) -> Result<Result<Vec<u8>, String>, Fault> {
         let found = handle.stat(path).await;
-        match found.map_err(|error| error.fault("checking the report"))? {
+        match found.map_err(|error| error.to_fault("checking the report"))? {
             Some(entry) if entry.kind == EntryKind::File => {}
             // A link could point to any file of the sandbox.
             _ => return Ok(Err("not a regular file".to_owned())),
@@ -419,7 +420,7 @@ impl ReportGrading<'_> {
         match handle.read(path, limit).await {
             Ok(bytes) => Ok(Ok(bytes)),
             Err(SandboxError::Refused(refusal)) => Ok(Err(refusal.what)),
-            Err(error) => Err(error.fault("reading the report")),
+            Err(error) => Err(error.to_fault("reading the report")),
         }
     }
 
@@ -438,7 +439,7 @@ impl ReportGrading<'_> {
                 Ok(found) => Ok(found.map(|_| full).into_iter().collect()),
                 // A parent is not a directory.
                 Err(SandboxError::Refused(_)) => Ok(Vec::new()),
-                Err(error) => Err(error.fault("finding the report")),
+                Err(error) => Err(error.to_fault("finding the report")),
             };
         }
         let folder = match folder {
@@ -450,7 +451,7 @@ impl ReportGrading<'_> {
             Ok(entries) => entries,
             // The directory does not exist or is something else.
             Err(SandboxError::Refused(_)) => return Ok(Vec::new()),
-            Err(error) => return Err(error.fault("finding the report")),
+            Err(error) => return Err(error.to_fault("finding the report")),
         };
         let fits = |entry: &RawPath| matches_wildcard(name, &entry.to_escaped());
         let mut names: Vec<RawPath> = entries.into_iter().map(|entry| entry.name).collect();

@@ -104,7 +104,7 @@ impl Grading<'_> {
                 );
                 Fault::new(Layer::Grade, format!("{what}: {error}"))
             }
-            ApplyError::SandboxHandle(error) => error.fault("applying the patch again"),
+            ApplyError::SandboxHandle(error) => error.to_fault("applying the patch again"),
         }
     }
 }

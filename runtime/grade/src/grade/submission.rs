@@ -54,7 +54,7 @@ impl Grading<'_> {
             Ok(submission) => submission,
             Err(ApplyError::Patch(error)) => return self.rejected_result(&error),
             Err(ApplyError::SandboxHandle(error)) => {
-                return Err(error.fault("copying the submission"));
+                return Err(error.to_fault("copying the submission"));
             }
         };
         let submitted = OriginOptions {

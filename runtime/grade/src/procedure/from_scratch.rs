@@ -39,7 +39,7 @@ impl OfficialGrading<'_> {
         for (path, text) in &start.files {
             let full = RawPath::from(format!("{}/{path}", task.workdir));
             let laid = self.handle.write(&full, text.as_bytes(), Some(0o644)).await;
-            laid.map_err(|error| error.fault(format!("writing {path}")))?;
+            laid.map_err(|error| error.to_fault(format!("writing {path}")))?;
         }
         self.shell(GIT_INIT_COMMAND, COPY_LIMIT).await?;
         if !self.apply(patch).await? {

@@ -355,7 +355,7 @@ impl OfficialGrading<'_> {
             {
                 Ok(_) => Ok(true),
                 Err(ApplyError::Patch(_)) => Ok(false),
-                Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying the patch")),
+                Err(ApplyError::SandboxHandle(error)) => Err(error.to_fault("applying the patch")),
             };
         }
         let Some(check) = &rules.check_applied else { return Ok(false) };
@@ -389,7 +389,7 @@ impl OfficialGrading<'_> {
         match apply_patch(handle, &root, patch.as_bytes(), task.user.as_deref()).await {
             Ok(_) => Ok(b"Applied patch without git.\n".to_vec()),
             Err(ApplyError::Patch(error)) => Ok(format!("error: {error}\n").into_bytes()),
-            Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying the test patch")),
+            Err(ApplyError::SandboxHandle(error)) => Err(error.to_fault("applying the test patch")),
         }
     }
 
@@ -483,7 +483,7 @@ impl OfficialGrading<'_> {
 
     async fn write(&self, path: &str, bytes: &[u8]) -> Result<(), Fault> {
         let what = || format!("writing {path}");
-        self.handle.write(&path.into(), bytes, None).await.map_err(|error| error.fault(what()))
+        self.handle.write(&path.into(), bytes, None).await.map_err(|error| error.to_fault(what()))
     }
 
     /// Runs a shell line in the work directory. The programs of the task's environment come before
@@ -527,7 +527,7 @@ impl OfficialGrading<'_> {
         self.handle
             .run(command)
             .await
-            .map_err(|error| error.fault("running the official procedure"))
+            .map_err(|error| error.to_fault("running the official procedure"))
     }
 }
 
@@ -552,7 +552,7 @@ fn official_test_command(task: &Task) -> Option<String> {
 /// The row's own script, and the variable in which to store the tests' exit status.
 fn find_row_script<'a>(task: &Task, policy: &'a OfficialPolicy) -> Option<(String, &'a str)> {
     let rule = policy.run.script.as_ref()?;
-    match rule.detail.of(task.details()?)? {
+    match rule.detail.value_in(task.details()?)? {
         Value::String(script) => Some((script, &rule.status)),
         _ => None,
     }

@@ -171,7 +171,7 @@ def test_checked():
 }
 
 #[test]
-fn changed_test_content_is_detected_and_succeeds_without_its_defence() {
+fn attacks_on_test_content_are_detected_and_succeed_without_their_defence() {
     let wrong = |attack: &Attack| {
         let names: &[&str] = match attack.expected_kinds {
             ["changed_during_run"] => &["watch_content", "fingerprints"],

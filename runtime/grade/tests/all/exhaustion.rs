@@ -287,7 +287,7 @@ struct StubWitness(bool);
 
 #[async_trait::async_trait]
 impl FailureDiagnostics for StubWitness {
-    async fn killed(&self) -> Option<String> {
+    async fn kill_reason(&self) -> Option<String> {
         self.0.then(|| "the kernel killed it".to_owned())
     }
 

@@ -524,7 +524,7 @@ fn package(name: &'static str, text: &str, expected_kinds: &'static [&'static st
 }
 
 /// Returns a package that looks up its results in a table, which `read()` finds.
-fn answer_package(read: &str) -> String {
+fn answer_reading_package(read: &str) -> String {
     format!("{ANSWERS}{read}")
 }
 
@@ -532,7 +532,7 @@ fn answer_package(read: &str) -> String {
 pub fn module_dict_attack() -> Attack {
     package(
         "the table of a module of tests, past the module",
-        &answer_package(READ_MODULE_DICT),
+        &answer_reading_package(READ_MODULE_DICT),
         &[],
     )
     .with_source_file("tests/test_table.py", TEST_TABLE)
@@ -546,7 +546,7 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
             &["see_readers"],
             package(
                 "the table of a module of tests, by its name",
-                &answer_package(READ_MODULE_BY_NAME),
+                &answer_reading_package(READ_MODULE_BY_NAME),
                 &["tests_read"],
             )
             .with_source_file("tests/test_table.py", TEST_TABLE)
@@ -558,7 +558,7 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
             &[],
             package(
                 "the process's own memory",
-                &answer_package(READ_PROCESS_MEMORY),
+                &answer_reading_package(READ_PROCESS_MEMORY),
                 &["tests_read"],
             )
             .with_fail_to_pass("tests/test_roman.py::test_four"),
@@ -567,7 +567,7 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
             &["see_readers"],
             package(
                 "tests read by a module that the package writes elsewhere",
-                &answer_package(EXTERNAL_MODULE_READER),
+                &answer_reading_package(EXTERNAL_MODULE_READER),
                 &["tests_read"],
             )
             .with_fail_to_pass("tests/test_roman.py::test_four"),
@@ -618,7 +618,7 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
             &["see_readers"],
             package(
                 "the lines around the callers",
-                &answer_package(STACK_CONTEXT_READER),
+                &answer_reading_package(STACK_CONTEXT_READER),
                 &["tests_read"],
             )
             .with_source_file("tests/test_first.py", TEST_FIRST)
@@ -628,7 +628,7 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
             &["see_readers"],
             package(
                 "the lines of a test, formatted one by one",
-                &answer_package(LINE_FORMATTER),
+                &answer_reading_package(LINE_FORMATTER),
                 &["tests_read"],
             )
             .with_source_file("tests/test_first.py", TEST_FIRST)
@@ -638,7 +638,7 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
             &["see_openings"],
             package(
                 "tests read by a program while this process opens them",
-                &answer_package(READER_BESIDE_OWN_OPENING),
+                &answer_reading_package(READER_BESIDE_OWN_OPENING),
                 &["tests_read"],
             )
             .with_source_file("tests/test_first.py", TEST_FIRST)
@@ -648,7 +648,7 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
             &["see_openings"],
             package(
                 "tests read after the watch was closed",
-                &answer_package(WATCH_CLOSER),
+                &answer_reading_package(WATCH_CLOSER),
                 &["hook_failed"],
             )
             .with_source_file("tests/test_first.py", TEST_FIRST)
@@ -658,7 +658,7 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
             &["see_openings"],
             package(
                 "tests read after the watch was replaced",
-                &answer_package(WATCH_REPLACER),
+                &answer_reading_package(WATCH_REPLACER),
                 &["hook_failed"],
             )
             .with_source_file("tests/test_first.py", TEST_FIRST)
@@ -759,9 +759,10 @@ fn functions_of_the_recorder_do_not_lead_to_the_canaries() {
 /// Code that reads the canaries from the pipe and writes them back must not learn what they contain.
 #[test]
 fn canaries_in_the_pipe_are_unreadable() {
-    let attack = package("the canaries in the pipe", &answer_package(CANARY_PIPE_READER), &[])
-        .with_source_file("tests/test_first.py", TEST_FIRST)
-        .with_fail_to_pass("tests/test_first.py::test_first");
+    let attack =
+        package("the canaries in the pipe", &answer_reading_package(CANARY_PIPE_READER), &[])
+            .with_source_file("tests/test_first.py", TEST_FIRST)
+            .with_fail_to_pass("tests/test_first.py::test_first");
     let seen = attack.grade(defences_without_screening());
     assert!(!seen.is_resolved(), "{}", seen.details());
 }

@@ -4,7 +4,7 @@
 use crate::{attack::Attack, bench};
 
 /// A forked process reads the tests.
-const READS_IN_FORK: &str = r#"import os
+const FORK_ATTACK: &str = r#"import os
 import re
 
 
@@ -28,7 +28,7 @@ def to_roman(number):
 "#;
 
 /// A path-like object that raises when its class is accessed. A program gets it and reads the tests.
-const RAISES_IN_HOOK: &str = r#"import re
+const RAISING_PATH_ATTACK: &str = r#"import re
 import subprocess
 
 
@@ -55,7 +55,7 @@ def to_roman(number):
 "#;
 
 /// Replaces the class of tests with one whose code is not in a file.
-const CHANGES_CLASS: &str = r#"
+const TEST_CLASS_ATTACK: &str = r#"
 import sys
 
 def find(kind):
@@ -81,7 +81,7 @@ def to_roman(number):
 "#;
 
 /// Changes an expectation when the test is called.
-const WATCHES_CALLS: &str = r#"import sys
+const PROFILE_FUNCTION_ATTACK: &str = r#"import sys
 
 
 def watch(frame, event, argument):
@@ -102,7 +102,7 @@ def to_roman(number):
 
 /// This script and the next two also change the expectation: from a garbage collector callback, a
 /// timer's handler and a thread.
-const WATCHES_COLLECTOR: &str = "import gc
+const GC_CALLBACK_ATTACK: &str = "import gc
 import sys
 
 
@@ -123,7 +123,7 @@ def to_roman(number):
     return None
 ";
 
-const WATCHES_TIME: &str = "import os
+const TIMER_ATTACK: &str = "import os
 import signal
 import sys
 
@@ -144,7 +144,7 @@ def to_roman(number):
     return None
 ";
 
-const WATCHES_IN_THREAD: &str = "import _thread
+const THREAD_ATTACK: &str = "import _thread
 import sys
 import time
 
@@ -169,7 +169,7 @@ def to_roman(number):
 ";
 
 /// Replaces a function of the standard library with another one.
-const EXCHANGES_FUNCTIONS: &str = r#"import math
+const REPLACED_FUNCTION_ATTACK: &str = r#"import math
 
 math.isclose = max
 
@@ -183,7 +183,7 @@ def to_roman(number):
 "#;
 
 /// A program that does not get the tests' names reads the tests.
-const READS_IN_PROGRAM: &str = r#"import re
+const PROGRAM_ATTACK: &str = r#"import re
 import subprocess
 import sys
 
@@ -236,46 +236,42 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
             &["see_watchers"],
             watcher(
                 "a callback of the collector that changes what a test expects",
-                WATCHES_COLLECTOR,
+                GC_CALLBACK_ATTACK,
             ),
         ),
         (
             &["see_watchers"],
-            watcher("a timer's handler that changes what a test expects", WATCHES_TIME),
+            watcher("a timer's handler that changes what a test expects", TIMER_ATTACK),
         ),
         (
             &["see_watchers", "see_readers"],
-            watcher("a thread that changes what a test expects", WATCHES_IN_THREAD),
+            watcher("a thread that changes what a test expects", THREAD_ATTACK),
         ),
         (
             &["follow_forks"],
-            package("the tests read by a forked process", READS_IN_FORK, &["tests_read"]),
+            package("the tests read by a forked process", FORK_ATTACK, &["tests_read"]),
         ),
         (
             &["see_openings"],
-            package(
-                "the tests read by a program that finds them",
-                READS_IN_PROGRAM,
-                &["tests_read"],
-            ),
+            package("the tests read by a program that finds them", PROGRAM_ATTACK, &["tests_read"]),
         ),
         (
             &["tell_failures", "see_openings"],
-            package("a path that makes a hook raise", RAISES_IN_HOOK, &["hook_failed"]),
+            package("a path that makes a hook raise", RAISING_PATH_ATTACK, &["hook_failed"]),
         ),
         (
             &["compare_objects"],
-            package("the class of a test exchanged", CHANGES_CLASS, &["interpreter_patched"]),
+            package("the class of a test exchanged", TEST_CLASS_ATTACK, &["interpreter_patched"]),
         ),
         (
             &["see_watchers", "see_readers"],
-            watcher("a profile function that changes what a test expects", WATCHES_CALLS),
+            watcher("a profile function that changes what a test expects", PROFILE_FUNCTION_ATTACK),
         ),
         (
             &["compare_snapshots"],
             package(
                 "a function of the standard library in the place of another",
-                EXCHANGES_FUNCTIONS,
+                REPLACED_FUNCTION_ATTACK,
                 &["module_replaced"],
             )
             .with_source_file("tests/test_close.py", TEST_CLOSE)

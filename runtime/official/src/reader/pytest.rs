@@ -64,14 +64,14 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
     for session in split_sessions(&lines) {
         last = found.add_session(session);
         let Some(totals) = &last else { continue };
-        if found.listed_passes > totals.of("passed") {
+        if found.listed_passes > totals.count("passed") {
             reading.doubts.push(format!(
                 "tests listed as passed: {}, counted: {}",
                 found.listed_passes,
-                totals.of("passed")
+                totals.count("passed")
             ));
         }
-        found.reruns_counted += totals.of("rerun") + totals.of("retried");
+        found.reruns_counted += totals.count("rerun") + totals.count("retried");
         reading.doubts.extend(count::disagreements(session, totals));
     }
     for id in wanted {
@@ -115,7 +115,7 @@ fn split_sessions<'l, 'a>(lines: &'l [&'a str]) -> Vec<&'l [&'a str]> {
         let Some(totals) = last_totals(part) else { return false };
         let mut found = LogResults::default();
         found.add_session(part);
-        found.listed_passes <= totals.of("passed") && count::is_one_session(part, &totals)
+        found.listed_passes <= totals.count("passed") && count::is_one_session(part, &totals)
     };
     let whole = if is_cut { &parts[..parts.len() - 1] } else { &parts[..] };
     if whole.iter().all(agrees) { parts } else { vec![lines] }

@@ -20,7 +20,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    pub fn of(&self, what: &str) -> usize {
+    pub fn count(&self, what: &str) -> usize {
         self.counts.get(what).copied().unwrap_or(0)
     }
 
@@ -40,7 +40,7 @@ impl Totals {
     }
 
     pub fn failure_count(&self) -> usize {
-        self.of("failed") + self.of("error") + self.of("errors")
+        self.count("failed") + self.count("error") + self.count("errors")
     }
 }
 
@@ -92,7 +92,7 @@ mod tests {
             ("==== 4 passed, 1 retried, 2 rerun in 0.12s ====", 4, 0),
         ] {
             let totals = read_totals(line).unwrap();
-            assert_eq!((totals.of("passed"), totals.failure_count()), (passed, bad), "{line}");
+            assert_eq!((totals.count("passed"), totals.failure_count()), (passed, bad), "{line}");
         }
         assert_eq!(read_totals("it passed in 3s"), None);
     }

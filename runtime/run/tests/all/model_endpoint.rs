@@ -59,7 +59,8 @@ impl Scaffold for ShellScaffold {
                 .env("ENDPOINT", proxy.url.as_str())
                 .env("TOKEN", proxy.token.as_str())
                 .time_limit(Duration::from_secs(60));
-            let done = handle.run(command).await.map_err(|error| error.fault("running a line"))?;
+            let done =
+                handle.run(command).await.map_err(|error| error.to_fault("running a line"))?;
             let said = format!("{}{}", done.stdout.text(), done.stderr.text());
             self.said.lock().unwrap().push(said);
         }

@@ -147,7 +147,7 @@ impl<'a> Names<'a> {
             return false;
         }
         // The result of a call or subscript is an instance, unless it may be any module.
-        !path.contains(['(', '[']) || self.rules.is_any_module(path)
+        !path.contains(['(', '[']) || self.rules.may_be_any_module(path)
     }
 
     /// Returns the dotted name that an expression refers to.
@@ -371,7 +371,7 @@ impl<'a> Names<'a> {
         if is_carried
             && of != module
             && !self.is_owned(of)
-            && (!of.contains(['(', '[']) || self.rules.is_any_module(of))
+            && (!of.contains(['(', '[']) || self.rules.may_be_any_module(of))
             && !self.rules.has_references_to(&whole)
         {
             return module.to_owned();

@@ -340,7 +340,7 @@ impl LayerFindings {
         handle
             .scan(request, &self.labelled.secrets)
             .await
-            .map_err(|error| error.fault("searching for hidden content"))
+            .map_err(|error| error.to_fault("searching for hidden content"))
     }
 }
 
@@ -407,7 +407,7 @@ async fn unmatched(
         }
         let full = workdir.join(&RawPath::from(hidden.as_str()));
         let found = handle.stat(&full).await;
-        let found = found.map_err(|error| error.fault(format!("checking {hidden}")))?;
+        let found = found.map_err(|error| error.to_fault(format!("checking {hidden}")))?;
         if found.is_none() {
             unmatched.push(hidden.clone());
         }
@@ -421,7 +421,7 @@ async fn workdir_entry_names(
     workdir: &RawPath,
 ) -> Result<Vec<String>, Fault> {
     let entries = handle.list(workdir).await;
-    let entries = entries.map_err(|error| error.fault("listing the source files"))?;
+    let entries = entries.map_err(|error| error.to_fault("listing the source files"))?;
     Ok(entries.iter().map(|entry| entry.name.to_escaped()).collect())
 }
 
@@ -434,7 +434,7 @@ async fn read_files(
     let mut files = BTreeMap::new();
     while let Some(path) = left.pop() {
         let full = workdir.join(&RawPath::parse(&path).unwrap_or_else(|| path.as_str().into()));
-        let reading = |error: SandboxError| error.fault(format!("reading hidden file {path}"));
+        let reading = |error: SandboxError| error.to_fault(format!("reading hidden file {path}"));
         let Some(entry) = handle.stat(&full).await.map_err(reading)? else { continue };
         match entry.kind {
             EntryKind::Dir if entry.name.as_bytes() != b".git" => {

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use proctor_sandbox_api::wire::{Finding, FindingKind, RawPath, enclosing};
+use proctor_sandbox_api::wire::{Finding, FindingKind, RawPath, roots};
 use serde::{Deserialize, Serialize};
 
 use super::secrets::LabelledSecrets;
@@ -64,7 +64,7 @@ impl fmt::Display for Leak {
 impl Leak {
     pub(super) fn from_finding(finding: &Finding, labels: &LabelledSecrets) -> Self {
         let path = finding.path.as_bytes();
-        let repository = enclosing::repository_root(path);
+        let repository = roots::repository_root(path);
         let (kind, what) = match &finding.what {
             FindingKind::Text { block, matched } => {
                 let need = labels.secrets.blocks.get(*block as usize);
@@ -101,7 +101,7 @@ impl Leak {
             (Some(folder), _) => folder.to_vec(),
             (None, FindingKind::Module { module }) if finding.inside.is_empty() => {
                 let module = labels.secrets.modules.get(*module as usize).map_or("", |m| m);
-                enclosing::package_root(path, module).to_vec()
+                roots::package_root(path, module).to_vec()
             }
             _ => path.to_vec(),
         };

@@ -14,7 +14,7 @@ pub(crate) async fn remove(handle: &SandboxHandle, leak: &Leak) -> Result<bool, 
         match handle.remove(&path).await {
             Ok(()) => {}
             Err(error) if error.is_broken() => {
-                return Err(error.fault(format!("removing {path}")));
+                return Err(error.to_fault(format!("removing {path}")));
             }
             // The file is part of a read-only base, so it cannot be removed.
             Err(_) => return Ok(false),
@@ -35,7 +35,7 @@ async fn compiled_copies(handle: &SandboxHandle, path: &RawPath) -> Result<Vec<R
             let own = entries.iter().filter(|entry| entry.name.as_bytes().starts_with(&start));
             Ok(own.map(|entry| cache.join(&entry.name)).collect())
         }
-        Err(error) if error.is_broken() => Err(error.fault(format!("listing {cache}"))),
+        Err(error) if error.is_broken() => Err(error.to_fault(format!("listing {cache}"))),
         Err(_) => Ok(Vec::new()),
     }
 }

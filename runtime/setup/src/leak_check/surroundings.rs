@@ -66,7 +66,7 @@ async fn homes(handle: &SandboxHandle) -> Result<Vec<String>, Fault> {
     let mut homes = vec!["/root".to_owned()];
     if exists(handle, "/home").await? {
         let entries = handle.list(&"/home".into()).await;
-        let entries = entries.map_err(|error| error.fault("listing /home"))?;
+        let entries = entries.map_err(|error| error.to_fault("listing /home"))?;
         homes.extend(entries.iter().map(|entry| format!("/home/{}", entry.name)));
     }
     Ok(homes)
@@ -78,7 +78,7 @@ async fn exists(handle: &SandboxHandle, path: &str) -> Result<bool, Fault> {
     // the sandbox can read no more than the agent.
     match found {
         Ok(found) => Ok(found.is_some()),
-        Err(error) if error.is_broken() => Err(error.fault(format!("checking {path}"))),
+        Err(error) if error.is_broken() => Err(error.to_fault(format!("checking {path}"))),
         Err(_) => Ok(false),
     }
 }
@@ -92,14 +92,14 @@ async fn read_environ(handle: &SandboxHandle) -> Result<String, Fault> {
     match handle.read(&path.into(), MAX_PROC_FILE_BYTES).await {
         Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
         Err(error) if error.refusal_kind() == Some(RefusalKind::Permission) => Ok(String::new()),
-        Err(error) => Err(error.fault(format!("reading {path}"))),
+        Err(error) => Err(error.to_fault(format!("reading {path}"))),
     }
 }
 
 async fn read_proc_file(handle: &SandboxHandle, path: &str) -> Result<String, Fault> {
     match handle.read(&path.into(), MAX_PROC_FILE_BYTES).await {
         Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-        Err(error) => Err(error.fault(format!("reading {path}"))),
+        Err(error) => Err(error.to_fault(format!("reading {path}"))),
     }
 }
 

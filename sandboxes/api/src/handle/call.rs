@@ -220,13 +220,13 @@ impl Call {
 
     /// Closes the channel because the agent violated the protocol.
     pub fn close_with_protocol_error(&self, why: &str) -> SandboxError {
-        self.link.end(&format!("protocol error of the sandbox agent: {why}"));
+        self.link.close(&format!("protocol error of the sandbox agent: {why}"));
         self.link.error()
     }
 
     /// Closes the channel for another reason.
     pub fn close_with_error(&self, why: &str) -> SandboxError {
-        self.link.end(why);
+        self.link.close(why);
         self.link.error()
     }
 }

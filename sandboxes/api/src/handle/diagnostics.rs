@@ -11,7 +11,7 @@ use super::SandboxHandle;
 #[async_trait]
 pub trait FailureDiagnostics: Send + Sync {
     /// Returns why the kernel killed the sandbox, if the sandbox exceeded one of its own limits.
-    async fn killed(&self) -> Option<String>;
+    async fn kill_reason(&self) -> Option<String>;
 
     /// Returns whether the sandbox filled its disk. `false` if the sandbox shares the machine's
     /// disk and was within its own limit.
@@ -52,7 +52,7 @@ impl SandboxHandle {
             },
             Origin::Overdue => Some((Exhaustion::Overdue, fault.what.clone())),
             Origin::Gone => {
-                let why = witness?.killed().await?;
+                let why = witness?.kill_reason().await?;
                 Some((Exhaustion::Killed, format!("{}: {why}", fault.what)))
             }
         }

@@ -23,7 +23,7 @@ pub enum SandboxError {
 
 impl SandboxError {
     /// Converts the error to a sandbox fault, for callers that treat refusals as faults too.
-    pub fn fault(&self, doing: impl fmt::Display) -> Fault {
+    pub fn to_fault(&self, doing: impl fmt::Display) -> Fault {
         Fault::new(Layer::Sandbox, format!("{doing}: {self}"))
             .cause(self.cause())
             .origin(self.origin())

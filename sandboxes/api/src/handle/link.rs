@@ -173,7 +173,7 @@ impl SandboxHandle {
     /// later request fails with [`SandboxError::Broken`] and this reason, unless the channel is
     /// already closed for another one.
     pub fn disconnect(&self, why: &str) {
-        self.link.end(why);
+        self.link.close(why);
         for task in &self.tasks {
             task.abort();
         }
@@ -244,7 +244,7 @@ impl Link {
     }
 
     /// Closes the channel and wakes all waiting callers. If called again, the first reason is kept.
-    pub fn end(&self, why: &str) {
+    pub fn close(&self, why: &str) {
         let streams = {
             let mut state = self.state();
             if state.broken.is_none() {
@@ -399,7 +399,7 @@ async fn read_frames(link: Arc<Link>, mut reader: impl AsyncRead + Unpin) {
         }
         buffer.drain(..taken);
     };
-    link.end(&why);
+    link.close(&why);
 }
 
 async fn write_frames(
@@ -422,7 +422,7 @@ async fn write_frames(
             // But if the reader receives nothing, close the link here, so that callers do not wait
             // forever.
             tokio::time::sleep(Duration::from_secs(1)).await;
-            link.end(&format!("the stream cannot be written: {error}"));
+            link.close(&format!("the stream cannot be written: {error}"));
             return;
         }
     }

@@ -48,7 +48,7 @@ impl SandboxHandle {
         self.link.close_except(call.id(), "shut down");
         match call.wait_for_reply().await {
             Ok(_) | Err(SandboxError::Broken { .. }) => {
-                self.link.end("shut down");
+                self.link.close("shut down");
                 Ok(())
             }
             Err(refused) => Err(refused),
@@ -60,7 +60,7 @@ impl SandboxHandle {
     }
 
     pub(super) fn wrong_reply(&self) -> SandboxError {
-        self.link.end("protocol error of the sandbox agent: reply to a different request");
+        self.link.close("protocol error of the sandbox agent: reply to a different request");
         self.link.error()
     }
 }

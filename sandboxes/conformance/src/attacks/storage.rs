@@ -116,9 +116,9 @@ async fn file_limit_is_exceeded(fixture: &Fixture<'_>) -> Outcome {
     assert_responsive(&fixture.handle).await
 }
 
-/// One file in a hundred has content. On disks that discard every freed block, removing content
-/// takes milliseconds per file, which this attack does not test. Within a normal sandbox's limits,
-/// the agent and the runtime must cope.
+/// The agent and the runtime must cope with this many files within a normal sandbox's limits. Only
+/// one file in a hundred has content: on disks that discard every freed block, deleting content
+/// takes milliseconds per file, and this attack doesn't test that.
 async fn hundred_thousand_tiny_files_are_created(fixture: &Fixture<'_>) -> Outcome {
     let said = expect_success(
         &fixture.handle.run(attack_command(CREATE_FILES_PROGRAM, &["100000", "x"])).await?,

@@ -111,7 +111,7 @@ async fn run_apply_command(
     patch: &[u8],
 ) -> Result<String, Stop> {
     let file = RawPath::from(PATCH_FILE);
-    let broken = |error: SandboxError| Stop::Fault(error.fault("applying the response"));
+    let broken = |error: SandboxError| Stop::Fault(error.to_fault("applying the response"));
     handle.write(&file, patch, Some(0o644)).await.map_err(broken)?;
     let mut line = Command::shell(&format!("{command} {PATCH_FILE} 2>&1"))
         .cwd(brief.workdir.as_str())
@@ -165,7 +165,7 @@ async fn clean(
             if let Err(error) = done
                 && error.refusal_kind().is_none()
             {
-                return Err(error.fault("cleaning up after the response").into());
+                return Err(error.to_fault("cleaning up after the response").into());
             }
         }
     }

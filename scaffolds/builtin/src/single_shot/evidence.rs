@@ -8,7 +8,7 @@ use super::settings::Settings;
 /// The name of the evidence file.
 pub(super) const FILE: &str = "single-shot.json";
 
-/// The content of the prompt, the response and the result.
+/// The settings, what went into the prompt, and what became of the response.
 #[derive(Debug, Serialize)]
 pub(super) struct Evidence<'a> {
     pub(super) schema_version: u32,

@@ -246,7 +246,7 @@ impl Client {
         let Some(terminal) = open else { return Ok(()) };
         terminal.exit = Some(match ended.how {
             Ok(exit) => exit,
-            Err(error) if error.is_broken() => return Err(error.fault(TERMINAL).into()),
+            Err(error) if error.is_broken() => return Err(error.to_fault(TERMINAL).into()),
             // Report status 127, as shells do for a command that could not be started.
             Err(_) => CommandExit { code: Some(127), ..CommandExit::default() },
         });

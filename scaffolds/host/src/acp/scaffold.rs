@@ -86,11 +86,11 @@ impl Scaffold for Acp {
         // Agents check that their working directory exists. They access the code through the
         // client.
         let folder = place.run(Command::new(["mkdir", "-p", brief.workdir.as_str()])).await;
-        folder.map_err(|error| error.fault("the agent's own sandbox"))?;
+        folder.map_err(|error| error.to_fault("the agent's own sandbox"))?;
         let command =
             agent::command(&settings.command, &own_sandbox::variables(&brief, &settings.own)?);
         let starting = Agent::start(&place, command, self.limits);
-        let mut agent = starting.map_err(|error| error.fault("starting the agent"))?;
+        let mut agent = starting.map_err(|error| error.to_fault("starting the agent"))?;
         let sandbox = Arc::clone(session.sandbox());
         let mut watch = Watch::new(self.limits, settings.idle_seconds);
         let mut talk = AcpConversation::new(self.limits, prompt);

@@ -101,7 +101,7 @@ impl Scaffold for Mcp {
         let prompt = prompt::render(prompt::TASK, &brief, announced.as_ref());
         let prompt = prompt.map_err(own_sandbox::setup_fault)?;
         let listener = place.bind_listener().await;
-        let listener = listener.map_err(|error| error.fault("the tool server"))?;
+        let listener = listener.map_err(|error| error.to_fault("the tool server"))?;
         let mut env = own_sandbox::variables(&brief, &settings.own)?;
         let url = format!("http://127.0.0.1:{}{}", listener.port(), server::PATH);
         env.push(("PROCTOR_MCP_URL".to_owned(), url));

@@ -15,7 +15,7 @@ struct NullSink;
 
 #[async_trait]
 impl ExchangeSink for NullSink {
-    async fn body(&self, _: &[u8]) -> Result<String, Fault> {
+    async fn store_body(&self, _: &[u8]) -> Result<String, Fault> {
         Ok(String::new())
     }
 

@@ -99,16 +99,16 @@ async fn reached_run_limit_rejects_every_trial_and_names_the_run() {
     let before = Spending { cost_usd: 0.2, ..Spending::default() };
     let run = SharedMeter::new(BudgetScope::Run, &limits, before);
     let trials = [0, 1].map(|_| trial(&Budget::default(), slice::from_ref(&run)));
-    assert_eq!(run.reached(), None);
+    assert_eq!(run.reached_limit(), None);
     let usage = usage(100, 50);
     let cost = trials[0].cost(&usage);
     trials[0].admit(MAIN).await.expect("0.1 is left").settle(&usage, cost, true);
-    assert_eq!(run.reached(), Some(BudgetKind::Cost));
+    assert_eq!(run.reached_limit(), Some(BudgetKind::Cost));
     for one in &trials {
         let refused = one.admit(MAIN).await.expect_err("spent");
         let (scope, kind) = (BudgetScope::Run, BudgetKind::Cost);
         assert_eq!(refused, RequestError::SharedBudget { scope, kind });
-        assert_eq!(one.reached(), None, "the trial's own limits are not reached");
+        assert_eq!(one.reached_limit(), None, "the trial's own limits are not reached");
     }
 }
 
@@ -123,7 +123,7 @@ async fn wait_for_tool_limit_resolves_at_the_total_tool_time() {
         // The model is thinking, which does not count as tool time.
         tokio::time::advance(Duration::from_secs(100)).await;
     }
-    assert_eq!((meter.tool_time(), one.reached()), (Duration::from_secs(6), None));
+    assert_eq!((meter.tool_time(), one.reached_limit()), (Duration::from_secs(6), None));
     let begun = tokio::time::Instant::now();
     let (kind, ()) = tokio::join!(meter.wait_for_tool_limit(), async {
         // Two concurrent tools count twice.

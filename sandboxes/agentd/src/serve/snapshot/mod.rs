@@ -31,7 +31,7 @@ const REPLY_MARGIN_BYTES: usize = 1024;
 /// Maximum number of changes in the reply itself, if they fit.
 const MAX_INLINE_CHANGES: usize = 4096;
 
-/// Number of bytes of lines that are sent at once.
+/// Buffered manifest lines are sent once they exceed this many bytes.
 const PAGE_BYTES: usize = 256 << 10;
 
 /// Walks the root, sends content that this connection has not sent, and replies with the difference
