@@ -61,10 +61,13 @@ mod tests {
             ..Image::default()
         };
         assert_eq!(
-            of(None, &rule, "Django__django-1", "django/django").unwrap(),
+            resolve_image(None, &rule, "Django__django-1", "django/django").unwrap(),
             "swebench/sweb.eval.x86_64.django_1776_django-1:latest"
         );
-        assert_eq!(of(Some("Reg:5000/A/B:Tag"), &rule, "x", "y").unwrap(), "reg:5000/a/b:Tag");
-        assert_eq!(of(Some(" "), &Image::default(), "x", "y"), None);
+        assert_eq!(
+            resolve_image(Some("Reg:5000/A/B:Tag"), &rule, "x", "y").unwrap(),
+            "reg:5000/a/b:Tag"
+        );
+        assert_eq!(resolve_image(Some(" "), &Image::default(), "x", "y"), None);
     }
 }

@@ -61,10 +61,10 @@ pub fn attacks() -> Vec<Attack> {
         ),
         reader(
             "tests read in a thread of the library's",
-            "import linecache, threading\n\ndef read():\n    \
-             name = os.path.abspath('tests/test_roman.py')\n    \
-             one = threading.Thread(target=linecache.getlines, args=(name,))\n    \
-             one.start()\n    one.join()\n    return ''.join(linecache.cache[name][2])\n\nimport os",
+            "import linecache, os\nfrom concurrent.futures import ThreadPoolExecutor\n\n\
+             def read():\n    name = os.path.abspath('tests/test_roman.py')\n    \
+             lines = ThreadPoolExecutor(1).submit(linecache.getlines, name)\n    \
+             return ''.join(lines.result())",
         ),
         reader(
             "tests read by a callback that no code calls",
