@@ -88,7 +88,7 @@ fn missing_model_does_not_halt_other_models() {
     let models = [("gone", "FIRST_KEY"), ("here", "FIRST_KEY")];
     let (out, said) = bench.run(&(arm_config("gone") + &arm_config("here")), &models);
     assert_eq!((bench.request_count("gone"), bench.request_count("here")), (1, 4));
-    assert!(said.contains("the model's name `gone`") && said.contains("3 trials not"), "{said}");
+    assert!(said.contains("the model name `gone`") && said.contains("3 trials not"), "{said}");
     assert_eq!(find_arm(&bench.stage.report(&out), "here")["complete"], true);
 }
 

@@ -10,6 +10,7 @@ mod browser;
 mod budgets;
 mod bundles;
 mod certificate;
+mod check_tasks;
 mod clock;
 mod collect;
 mod collect_pulls;

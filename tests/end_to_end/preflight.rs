@@ -175,38 +175,6 @@ fn rejected_preflight_request_does_not_stop_the_run() {
     assert_eq!(bench.fake.requests().len(), 13);
 }
 
-/// Gold and noop run on a sample before the first trial. A task that gold does not resolve stops the run.
-#[test]
-fn tasks_are_checked_before_the_first_trial() {
-    let stage = Stage::new();
-    let config = |name: &str, tasks: &str| {
-        stage.write_file(
-            name,
-            &format!("tasks = [{tasks:?}]\n[[arms]]\nname = \"noop\"\nscaffold = \"noop\"\n"),
-        )
-    };
-    let run = |config: &std::path::Path, out: &str, status| {
-        let out = stage.path(out);
-        let args =
-            ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap(), "--check-tasks"];
-        let done = stage.run(args, status);
-        (String::from_utf8_lossy(&done.stderr).into_owned(), out)
-    };
-    let (said, _) = run(&config("good.toml", "configs/tasks/demo.jsonl"), "good", 0);
-    assert!(said.contains(": gold resolves them, noop does not"), "{said}");
-
-    let demo = crate::stage::root().join("configs/tasks/demo.jsonl");
-    let demo = std::fs::read_to_string(demo).unwrap();
-    let mut task: serde_json::Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-    let source = crate::stage::root().join("configs/tasks/numerals");
-    task["source"]["path"] = source.to_str().unwrap().into();
-    task["fail_to_pass"].as_array_mut().unwrap().push("tests/test_roman.py::test_nowhere".into());
-    let rows = stage.write_file("bad.jsonl", &format!("{task}\n"));
-    let (said, out) = run(&config("bad.toml", rows.to_str().unwrap()), "bad", 2);
-    assert!(said.contains("demo__roman-1: gold does not resolve it"), "{said}");
-    assert!(!out.join("run.json").exists(), "no trial was planned");
-}
-
 /// Runs the demo's own task in this image with `noop` on Docker. Returns the output.
 fn run_in_image(stage: &Stage, image: &str, args: &[&str], status: i32) -> String {
     let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();

@@ -1,0 +1,118 @@
+//! `run --check-tasks`: gold and noop run on a sample of the tasks before the first trial.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use serde_json::Value;
+
+use crate::{
+    resume::wait_for,
+    stage::{Stage, cache, root},
+};
+
+/// Returns the demo's own task. Its sources are in `source`.
+fn demo_task(source: &Path) -> Value {
+    let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+    let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
+    task["source"]["path"] = source.to_str().unwrap().into();
+    task
+}
+
+/// Writes a configuration with one arm, `noop`, for this task.
+fn write_config(stage: &Stage, task: &Value) -> PathBuf {
+    let rows = stage.write_file("tasks.jsonl", &format!("{task}\n"));
+    let text = format!("tasks = [{rows:?}]\n[[arms]]\nname = \"noop\"\nscaffold = \"noop\"\n");
+    stage.write_file("run.toml", &text)
+}
+
+/// Runs with `--check-tasks`. Returns the messages and the run directory.
+fn run(stage: &Stage, config: &Path, status: i32) -> (String, PathBuf) {
+    let out = stage.path("run");
+    let args = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap(), "--check-tasks"];
+    let output = stage.run(args, status);
+    (String::from_utf8_lossy(&output.stderr).into_owned(), out)
+}
+
+#[test]
+fn good_task_is_checked_and_runs() {
+    let stage = Stage::new();
+    let config = write_config(&stage, &demo_task(&root().join("configs/tasks/numerals")));
+    let (said, out) = run(&stage, &config, 0);
+    assert!(said.contains(": gold resolves them, noop does not"), "{said}");
+    assert!(out.join("run.json").exists());
+}
+
+#[test]
+fn task_that_gold_does_not_resolve_stops_the_run() {
+    let stage = Stage::new();
+    let mut task = demo_task(&root().join("configs/tasks/numerals"));
+    task["fail_to_pass"].as_array_mut().unwrap().push("tests/test_roman.py::test_nowhere".into());
+    let (said, out) = run(&stage, &write_config(&stage, &task), 2);
+    assert!(said.contains("demo__roman-1: gold does not resolve it"), "{said}");
+    assert!(!out.join("run.json").exists(), "no trial was planned");
+}
+
+/// The check counts its trials' files before it starts one.
+#[test]
+fn check_rejects_trials_that_need_more_open_files_than_allowed() {
+    let stage = Stage::new();
+    let config = write_config(&stage, &demo_task(&root().join("configs/tasks/numerals")));
+    let out = stage.path("run");
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -n 64 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_proctor"), "run"])
+        .arg(&config)
+        .arg("--out")
+        .arg(&out)
+        .arg("--check-tasks")
+        .current_dir(root())
+        .env("HOME", stage.dir.path())
+        .env("PROCTOR_CACHE", cache())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("need more open files than the limit of 64"), "{said}");
+    assert!(!out.join("run.json").exists(), "no trial was planned");
+}
+
+/// A second ^C closes the sandboxes of the check, and the command exits like an interrupted run.
+#[test]
+fn interrupted_check_ends_with_status_130() {
+    let stage = Stage::new();
+    // The tests take longer than this test waits, so both signals arrive while they run.
+    let source = stage.path("numerals");
+    let numerals = root().join("configs/tasks/numerals");
+    let copied = Command::new("cp").arg("-r").args([&numerals, &source]).status();
+    assert!(copied.unwrap().success());
+    let slow = "import time\ntime.sleep(600)\n";
+    fs::write(source.join("conftest.py"), slow).unwrap();
+    let config = write_config(&stage, &demo_task(&source));
+    let (out, log) = (stage.path("run"), stage.path("log"));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_proctor"))
+        .arg("run")
+        .arg(&config)
+        .arg("--out")
+        .arg(&out)
+        .arg("--check-tasks")
+        .current_dir(root())
+        .env("HOME", stage.dir.path())
+        .env("PROCTOR_CACHE", cache())
+        .stdout(Stdio::null())
+        .stderr(fs::File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    let said = || fs::read_to_string(&log).unwrap_or_default();
+    let interrupt = || {
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    };
+    wait_for("a grading", || said().contains("submitted after 0 steps").then_some(()));
+    interrupt();
+    wait_for("the first ^C", || said().contains("finishing current steps").then_some(()));
+    interrupt();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{}", said());
+    assert!(!out.join("run.json").exists(), "no trial was planned");
+}
