@@ -81,7 +81,7 @@ impl Admission {
         self.queued.0
     }
 
-    /// Part of [`Self::queued`] spent waiting for limits that trials share.
+    /// Part of the queueing time that was spent waiting for limits that trials share.
     pub fn shared_queue_time(&self) -> Duration {
         self.queued.1
     }
