@@ -122,7 +122,7 @@ async fn protocol_violations_of_the_agent_end_the_channel() {
         (Frame::new(FrameKind::Data, 2, []).encode(), "no channel"),
         (Frame::new(FrameKind::Open, 2, *b"{}").encode(), "only a host may send this"),
         (Frame::new(FrameKind::Credit, 2, [1]).encode(), "four bytes"),
-        (Frame::new(FrameKind::Reply, 2, *b"{nonsense").encode(), "invalid body"),
+        (Frame::new(FrameKind::Reply, 2, *b"{nonsense").encode(), "invalid Reply frame body"),
         (Frame::new(FrameKind::Reply, 2, exited).encode(), "expected the reply to a command"),
         (
             Frame::new(FrameKind::Accepted, 4, *b"{\"port\":1}").encode(),
