@@ -2,17 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ruff_python_ast::{
-    Comprehension, ExceptHandler, Expr, ExprContext, Number, Parameters, Pattern, Stmt, UnaryOp,
-    visitor::{self, Visitor},
-};
+use ruff_python_ast::{Expr, ExprContext, Number, Parameters, Stmt, UnaryOp, visitor::Visitor};
 
 use super::{
     constant::fold,
     exports::{Export, Exports},
-    shapes::statements,
 };
 use crate::rules::Rules;
+
+mod binder;
+mod patterns;
+
+use binder::Binder;
+pub(super) use patterns::pattern_pairs;
 
 /// Functions that return the module named by their argument.
 const IMPORTING_FUNCTIONS: [&str; 5] = [
@@ -121,7 +123,7 @@ impl<'a> Names<'a> {
                 }
             }
         }
-        let mut binder = Binder { names: self, depth: 0 };
+        let mut binder = Binder::new(self);
         match code {
             ScopeCode::Body(body) => body.iter().for_each(|stmt| binder.visit_stmt(stmt)),
             ScopeCode::Expr(expr) => binder.visit_expr(expr),
@@ -307,57 +309,6 @@ impl<'a> Names<'a> {
             .is_some_and(|scope| scope.kind != ScopeKind::Class && !scope.outer.contains(name))
     }
 
-    /// Returns the patterns directly inside a pattern, each with the dotted name of the value that it matches.
-    pub(super) fn inner_patterns<'p>(
-        &self,
-        pattern: &'p Pattern,
-        path: Option<&str>,
-    ) -> Vec<(&'p Pattern, Option<String>)> {
-        let mut found: Vec<(&'p Pattern, Option<String>)> = Vec::new();
-        match pattern {
-            Pattern::MatchSequence(sequence) => {
-                let is_rest = |inner: &Pattern| matches!(inner, Pattern::MatchStar(_));
-                let indices = element_indices(&sequence.patterns, is_rest);
-                for (inner, index) in sequence.patterns.iter().zip(indices) {
-                    let of = path.map(|path| match index {
-                        None => path.to_owned(),
-                        Some(index) => format!("{path}[{index}]"),
-                    });
-                    found.push((inner, of));
-                }
-            }
-            Pattern::MatchMapping(mapping) => {
-                for (key, inner) in mapping.keys.iter().zip(mapping.patterns.iter()) {
-                    found.push((inner, path.map(|path| self.entry_of(path, key))));
-                }
-            }
-            Pattern::MatchClass(class) => {
-                // The only positional pattern of a built-in class, as in `list(table)`, matches the value itself.
-                let is_builtin =
-                    self.path(&class.cls).is_some_and(|class| class.starts_with("builtins."));
-                for inner in &class.arguments.patterns {
-                    found.push((inner, path.filter(|_| is_builtin).map(str::to_owned)));
-                }
-                for keyword in &class.arguments.keywords {
-                    let of = path.map(|path| self.attribute_of(path, keyword.attr.as_str()));
-                    found.push((&keyword.pattern, of));
-                }
-            }
-            Pattern::MatchAs(named) => {
-                if let Some(inner) = named.pattern.as_deref() {
-                    found.push((inner, path.map(str::to_owned)));
-                }
-            }
-            Pattern::MatchOr(either) => {
-                for inner in &either.patterns {
-                    found.push((inner, path.map(str::to_owned)));
-                }
-            }
-            Pattern::MatchValue(_) | Pattern::MatchSingleton(_) | Pattern::MatchStar(_) => {}
-        }
-        found
-    }
-
     /// Returns the dotted name of an attribute. If the attribute is a module that another module imports, returns the
     /// module's own name: `sys` for `collections._sys`.
     fn attribute_of(&self, of: &str, name: &str) -> String {
@@ -482,34 +433,6 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Adds the names that a pattern captures from a value.
-    fn alias_match(&mut self, pattern: &Pattern, subject: &Expr) {
-        if let Some(pairs) = pattern_pairs(pattern, subject) {
-            pairs.into_iter().for_each(|(pattern, value)| self.alias_match(pattern, value));
-            return;
-        }
-        let path = self.path(subject);
-        self.alias_pattern(pattern, path.as_deref());
-    }
-
-    fn alias_pattern(&mut self, pattern: &Pattern, path: Option<&str>) {
-        let captured = match pattern {
-            Pattern::MatchAs(named) => named.name.as_ref(),
-            Pattern::MatchStar(rest) => rest.name.as_ref(),
-            Pattern::MatchMapping(mapping) => mapping.rest.as_ref(),
-            _ => None,
-        };
-        if let Some(name) = captured {
-            self.bind(name.as_str());
-            if let Some(path) = path {
-                self.alias_path(name.as_str(), path.to_owned());
-            }
-        }
-        for (inner, path) in self.inner_patterns(pattern, path) {
-            self.alias_pattern(inner, path.as_deref());
-        }
-    }
-
     fn alias_elements(&mut self, targets: &[Expr], path: &str) {
         let indices = element_indices(targets, |target| matches!(target, Expr::Starred(_)));
         for (target, index) in targets.iter().zip(indices) {
@@ -567,19 +490,6 @@ fn elements(expr: &Expr) -> Option<&[Expr]> {
     }
 }
 
-/// Returns the patterns of a sequence with the elements of a tuple or list that it matches, as in `match a, b`.
-pub(super) fn pattern_pairs<'p>(
-    pattern: &'p Pattern,
-    subject: &'p Expr,
-) -> Option<Vec<(&'p Pattern, &'p Expr)>> {
-    let Pattern::MatchSequence(sequence) = pattern else { return None };
-    let values = elements(subject)?;
-    let is_whole = |pattern: &Pattern| !matches!(pattern, Pattern::MatchStar(_));
-    let is_single = |value: &Expr| !matches!(value, Expr::Starred(_));
-    let pairs = sequence.patterns.iter().all(is_whole) && values.iter().all(is_single);
-    pairs.then(|| sequence.patterns.iter().zip(values).collect())
-}
-
 /// Returns the index of each target of an unpacked sequence. The target that takes the rest has none, and later ones count
 /// from the end.
 fn element_indices<T>(targets: &[T], is_rest: impl Fn(&T) -> bool) -> Vec<Option<String>> {
@@ -603,172 +513,5 @@ fn index(expr: &Expr) -> Option<String> {
             index(&negative.operand).map(|number| format!("-{number}"))
         }
         _ => None,
-    }
-}
-
-/// Collects the names that are bound in one scope.
-struct Binder<'n, 'a> {
-    names: &'n mut Names<'a>,
-    depth: usize,
-}
-
-impl<'b> Visitor<'b> for Binder<'_, '_> {
-    fn visit_stmt(&mut self, stmt: &'b Stmt) {
-        if self.depth > self.names.rules.table.limits.depth {
-            return;
-        }
-        match stmt {
-            Stmt::FunctionDef(def) => {
-                self.bind_globals(&def.body);
-                return self.names.bind(def.name.as_str());
-            }
-            Stmt::ClassDef(def) => {
-                self.bind_globals(&def.body);
-                return self.names.bind(def.name.as_str());
-            }
-            Stmt::Global(declared) => self.declare(&declared.names),
-            Stmt::Nonlocal(declared) => self.declare(&declared.names),
-            Stmt::Import(import) => {
-                for alias in &import.names {
-                    let module = alias.name.as_str();
-                    let name =
-                        alias.asname.as_ref().map_or(top_level_name(module), |name| name.as_str());
-                    if let Some(scope) = self.names.scopes.last_mut() {
-                        scope.modules.insert(name.to_owned());
-                    }
-                    match &alias.asname {
-                        Some(name) => self.names.add_alias(name.as_str(), module.to_owned()),
-                        None => self
-                            .names
-                            .add_alias(top_level_name(module), top_level_name(module).to_owned()),
-                    }
-                }
-            }
-            Stmt::ImportFrom(import) => {
-                let module = import.module.as_ref().map(|module| module.as_str());
-                let module = module.unwrap_or_default();
-                // A relative import refers to the repository's own code.
-                let dot = if import.level > 0 { "." } else { "" };
-                let of = format!("{dot}{module}");
-                for alias in &import.names {
-                    if alias.name.as_str() == "*" {
-                        self.names.alias_all(&of);
-                        continue;
-                    }
-                    let name = alias.asname.as_ref().unwrap_or(&alias.name).as_str();
-                    let export = self.names.exported(&of, alias.name.as_str());
-                    let path = self.names.attribute_of(&of, alias.name.as_str());
-                    let is_carried = self.names.rules.table.carried_modules.contains(&path);
-                    if (is_carried || export.is_some_and(|export| export.is_module))
-                        && let Some(scope) = self.names.scopes.last_mut()
-                    {
-                        scope.modules.insert(name.to_owned());
-                    }
-                    self.names.add_alias(name, path);
-                }
-            }
-            Stmt::Assign(assign) => {
-                for target in &assign.targets {
-                    self.names.alias(target, &assign.value);
-                }
-            }
-            Stmt::AnnAssign(assign) => {
-                if let Some(value) = &assign.value {
-                    self.names.alias(&assign.target, value);
-                }
-            }
-            Stmt::For(each) => self.names.alias_each(&each.target, &each.iter),
-            Stmt::Match(choice) => {
-                for case in &choice.cases {
-                    self.names.alias_match(&case.pattern, &choice.subject);
-                }
-            }
-            _ => {}
-        }
-        self.depth += 1;
-        visitor::walk_stmt(self, stmt);
-        self.depth -= 1;
-    }
-
-    fn visit_expr(&mut self, expr: &'b Expr) {
-        if self.depth > self.names.rules.table.limits.depth {
-            return;
-        }
-        match expr {
-            Expr::Lambda(_) => return,
-            Expr::Named(named) => self.names.alias(&named.target, &named.value),
-            Expr::Name(name) if matches!(name.ctx, ExprContext::Store | ExprContext::Del) => {
-                self.names.bind(name.id.as_str());
-            }
-            _ => {}
-        }
-        self.depth += 1;
-        visitor::walk_expr(self, expr);
-        self.depth -= 1;
-    }
-
-    fn visit_comprehension(&mut self, comprehension: &'b Comprehension) {
-        self.names.alias_each(&comprehension.target, &comprehension.iter);
-        visitor::walk_comprehension(self, comprehension);
-    }
-
-    fn visit_except_handler(&mut self, except_handler: &'b ExceptHandler) {
-        let ExceptHandler::ExceptHandler(handler) = except_handler;
-        if let Some(name) = &handler.name {
-            self.names.bind(name.as_str());
-        }
-        visitor::walk_except_handler(self, except_handler);
-    }
-}
-
-impl Binder<'_, '_> {
-    /// Binds the names of a module that a function in it declares `global`.
-    fn bind_globals(&mut self, body: &[Stmt]) {
-        let is_module =
-            self.names.scopes.last().is_some_and(|scope| scope.kind == ScopeKind::Module);
-        if is_module {
-            let depth = self.names.rules.table.limits.depth;
-            self.bind_globals_below(body, depth);
-        }
-    }
-
-    fn bind_globals_below(&mut self, body: &[Stmt], depth: usize) {
-        let Some(depth) = depth.checked_sub(1) else { return };
-        let mut all = Vec::new();
-        statements(body, depth, &mut all);
-        let mut declared: BTreeSet<&str> = BTreeSet::new();
-        for stmt in &all {
-            if let Stmt::Global(global) = stmt {
-                declared.extend(global.names.iter().map(|name| name.as_str()));
-            }
-        }
-        if !declared.is_empty() {
-            self.names.enter(ScopeKind::Function, None, &ScopeCode::Body(body));
-            let scope = self.names.scopes.pop();
-            let Some(Scope { mut aliases, modules, .. }) = scope else { return };
-            for name in declared {
-                if let Some(path) = aliases.remove(name) {
-                    self.names.add_alias(name, path);
-                }
-                if modules.contains(name)
-                    && let Some(scope) = self.names.scopes.last_mut()
-                {
-                    scope.modules.insert(name.to_owned());
-                }
-            }
-        }
-        for stmt in all {
-            match stmt {
-                Stmt::FunctionDef(def) => self.bind_globals_below(&def.body, depth),
-                Stmt::ClassDef(def) => self.bind_globals_below(&def.body, depth),
-                _ => {}
-            }
-        }
-    }
-
-    fn declare(&mut self, names: &[ruff_python_ast::Identifier]) {
-        if let Some(scope) = self.names.scopes.last_mut() {
-            scope.outer.extend(names.iter().map(|name| name.as_str().to_owned()));
-        }
     }
 }
