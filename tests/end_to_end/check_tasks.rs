@@ -3,14 +3,15 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
 };
 
 use serde_json::Value;
 
 use crate::{
-    resume::wait_for,
-    stage::{Stage, cache, root},
+    open_files::run_with_file_limit,
+    resume::interrupt_twice,
+    stage::{Stage, root},
 };
 
 /// Returns the demo's own task. Its sources are in `source`.
@@ -28,11 +29,14 @@ fn write_config(stage: &Stage, task: &Value) -> PathBuf {
     stage.write_file("run.toml", &text)
 }
 
+fn run_args<'a>(config: &'a Path, out: &'a Path) -> [&'a str; 5] {
+    ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap(), "--check-tasks"]
+}
+
 /// Runs with `--check-tasks`. Returns the messages and the run directory.
 fn run(stage: &Stage, config: &Path, status: i32) -> (String, PathBuf) {
     let out = stage.path("run");
-    let args = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap(), "--check-tasks"];
-    let output = stage.run(args, status);
+    let output = stage.run(run_args(config, &out), status);
     (String::from_utf8_lossy(&output.stderr).into_owned(), out)
 }
 
@@ -61,17 +65,7 @@ fn check_rejects_trials_that_need_more_open_files_than_allowed() {
     let stage = Stage::new();
     let config = write_config(&stage, &demo_task(&root().join("configs/tasks/numerals")));
     let out = stage.path("run");
-    let output = Command::new("sh")
-        .args(["-c", "ulimit -n 64 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_proctor"), "run"])
-        .arg(&config)
-        .arg("--out")
-        .arg(&out)
-        .arg("--check-tasks")
-        .current_dir(root())
-        .env("HOME", stage.dir.path())
-        .env("PROCTOR_CACHE", cache())
-        .output()
-        .unwrap();
+    let output = run_with_file_limit(&stage, 64, &run_args(&config, &out));
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("need more open files than the limit of 64"), "{said}");
@@ -90,29 +84,9 @@ fn interrupted_check_ends_with_status_130() {
     let slow = "import time\ntime.sleep(600)\n";
     fs::write(source.join("conftest.py"), slow).unwrap();
     let config = write_config(&stage, &demo_task(&source));
-    let (out, log) = (stage.path("run"), stage.path("log"));
-    let mut child = Command::new(env!("CARGO_BIN_EXE_proctor"))
-        .arg("run")
-        .arg(&config)
-        .arg("--out")
-        .arg(&out)
-        .arg("--check-tasks")
-        .current_dir(root())
-        .env("HOME", stage.dir.path())
-        .env("PROCTOR_CACHE", cache())
-        .stdout(Stdio::null())
-        .stderr(fs::File::create(&log).unwrap())
-        .spawn()
-        .unwrap();
-    let said = || fs::read_to_string(&log).unwrap_or_default();
-    let interrupt = || {
-        let pid = child.id().to_string();
-        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
-    };
-    wait_for("a grading", || said().contains("submitted after 0 steps").then_some(()));
-    interrupt();
-    wait_for("the first ^C", || said().contains("finishing current steps").then_some(()));
-    interrupt();
-    assert_eq!(child.wait().unwrap().code(), Some(130), "{}", said());
+    let out = stage.path("run");
+    interrupt_twice(&stage, &run_args(&config, &out), |said| {
+        said.contains("submitted after 0 steps")
+    });
     assert!(!out.join("run.json").exists(), "no trial was planned");
 }

@@ -3,15 +3,15 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use serde_json::Value;
 
 use crate::{
-    resume::wait_for,
-    stage::{DEMO_SOLUTION, Stage, cache, find_files, root},
+    open_files::run_with_file_limit,
+    resume::interrupt_twice,
+    stage::{DEMO_SOLUTION, Stage, find_files, root},
 };
 
 /// A model that solves task A at step 12 and task B at step 60, submits in the next step, and never solves
@@ -283,15 +283,7 @@ fn curve_uses_the_largest_arm_of_a_limit_matrix() {
 fn check_rejects_trials_that_need_more_open_files_than_allowed() {
     let scripted = CurveFixture::new();
     let run = scripted.run("run", &[]);
-    let output = Command::new("sh")
-        .args(["-c", "ulimit -n 64 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_proctor"), "curve"])
-        .arg(&run)
-        .args(["--at", "seconds=100000", "--check", "1"])
-        .current_dir(root())
-        .env("HOME", scripted.stage.dir.path())
-        .env("PROCTOR_CACHE", cache())
-        .output()
-        .unwrap();
+    let output = run_with_file_limit(&scripted.stage, 64, &check_args(&run));
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("need more open files than the limit of 64"), "{said}");
@@ -308,31 +300,14 @@ fn interrupted_check_ends_with_status_130() {
     let slow = "model = \"s\"\n[default]\ndelay_seconds = 600.0\n\
                 tool_calls = [{ name = \"submit\", arguments = {} }]\n";
     scripted.stage.write_file("script.toml", slow);
-    let log = scripted.stage.path("log");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_proctor"))
-        .arg("curve")
-        .arg(&run)
-        .args(["--at", "seconds=100000", "--check", "1"])
-        .current_dir(root())
-        .env("HOME", scripted.stage.dir.path())
-        .env("PROCTOR_CACHE", cache())
-        .stdout(Stdio::null())
-        .stderr(fs::File::create(&log).unwrap())
-        .spawn()
-        .unwrap();
-    let said = || fs::read_to_string(&log).unwrap_or_default();
-    let interrupt = || {
-        let pid = child.id().to_string();
-        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
-    };
     let asks = |journal: &PathBuf| fs::read_to_string(journal).unwrap().contains("model_asked");
-    wait_for("the first request", || {
-        find_files(&check_folder(&run), "trajectory.jsonl").iter().any(asks).then_some(())
+    interrupt_twice(&scripted.stage, &check_args(&run), |_| {
+        find_files(&check_folder(&run), "trajectory.jsonl").iter().any(asks)
     });
-    interrupt();
-    wait_for("the first ^C", || said().contains("finishing current steps").then_some(()));
-    interrupt();
-    assert_eq!(child.wait().unwrap().code(), Some(130), "{}", said());
+}
+
+fn check_args(run: &Path) -> [&str; 6] {
+    ["curve", run.to_str().unwrap(), "--at", "seconds=100000", "--check", "1"]
 }
 
 /// Returns the folder in which `--check` keeps its trials.

@@ -43,13 +43,20 @@ fn write_config(stage: &Stage, base_url: &str, jobs: usize) -> PathBuf {
 }
 
 /// Runs `jobs` trials at once with soft and hard limits of `files` open files.
-fn run_with_file_limit(stage: &Stage, base_url: &str, jobs: usize, files: u64) -> Output {
+fn run_trials_with_file_limit(stage: &Stage, base_url: &str, jobs: usize, files: u64) -> Output {
     let config = write_config(stage, base_url, jobs);
+    let out = stage.path("run");
+    let args = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    run_with_file_limit(stage, files, &args)
+}
+
+/// Runs Proctor with soft and hard limits of `files` open files.
+pub fn run_with_file_limit(stage: &Stage, files: u64, args: &[&str]) -> Output {
     Command::new("sh")
         .arg("-c")
         .arg(format!("ulimit -n {files} && exec \"$@\""))
-        .args(["sh", env!("CARGO_BIN_EXE_proctor"), "run", config.to_str().unwrap(), "--out"])
-        .arg(stage.path("run"))
+        .args(["sh", env!("CARGO_BIN_EXE_proctor")])
+        .args(args)
         .current_dir(root())
         .env("HOME", stage.dir.path())
         .env("PROCTOR_CACHE", cache())
@@ -62,7 +69,7 @@ fn many_trials_at_once_need_few_open_files() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let fake = runtime.block_on(FakeLlm::start(script(&["sleep 2".to_owned()]))).unwrap();
     let stage = Stage::new();
-    let output = run_with_file_limit(&stage, &fake.base_url(), 36, 256);
+    let output = run_trials_with_file_limit(&stage, &fake.base_url(), 36, 256);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
     let report = stage.report(&stage.path("run"));
@@ -106,7 +113,7 @@ fn counted_open_files_match_those_of_a_trial() {
 #[test]
 fn plan_that_exceeds_the_open_file_limit_does_not_start() {
     let stage = Stage::new();
-    let output = run_with_file_limit(&stage, "http://127.0.0.1:9/v1", 300, 512);
+    let output = run_trials_with_file_limit(&stage, "http://127.0.0.1:9/v1", 300, 512);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("jobs = 300") && said.contains("512"), "{said}");

@@ -47,6 +47,25 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Starts Proctor and sends two interrupts: the first when `is_ready` accepts its messages, and the
+/// second when it has acknowledged the first. It must end with the status of an interrupted run.
+pub fn interrupt_twice(stage: &Stage, args: &[&str], is_ready: impl Fn(&str) -> bool) {
+    let log = stage.path("log");
+    let mut command = stage.proctor(args);
+    command.stdout(Stdio::null()).stderr(fs::File::create(&log).unwrap());
+    let mut child = command.spawn().unwrap();
+    let pid = child.id().to_string();
+    let said = || fs::read_to_string(&log).unwrap_or_default();
+    let interrupt = || {
+        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    };
+    wait_for("the work to interrupt", || is_ready(&said()).then_some(()));
+    interrupt();
+    wait_for("the first ^C", || said().contains("finishing current steps").then_some(()));
+    interrupt();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{}", said());
+}
+
 fn verdict_times(out: &Path) -> BTreeMap<PathBuf, SystemTime> {
     find_files(&out.join("trials"), "verdict.json")
         .into_iter()
