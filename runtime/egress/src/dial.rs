@@ -132,8 +132,9 @@ mod tests {
     async fn rebound_host_name_is_resolved_once() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        // The name is public when it is checked. A second look-up would return loopback, but there
-        // is none. The table says that 192.0.1.0 is public, and no host has it.
+        // The name resolves to a public address when it is checked. A second lookup would return
+        // loopback, so the proxy must not look it up again. 192.0.1.0 counts as public but is
+        // assigned to no host.
         let (said, asked) = try_dial(&[&["192.0.1.0"], &["127.0.0.1"]], port, &[]).await;
         assert!(said.starts_with("failed 192.0.1.0"), "{said}");
         assert_eq!(asked, 1);

@@ -99,7 +99,8 @@ pub struct CurvePoint {
     pub interval: Option<[f64; 2]>,
     pub passed_rate: f64,
     pub passed_interval: Option<[f64; 2]>,
-    /// The model was told a larger budget than this one and might have worked differently.
+    /// The model's prompt stated a larger budget than this one, so the model might have worked
+    /// differently.
     pub truncated: bool,
     /// Trials that would have ended at this budget.
     pub bound: u64,

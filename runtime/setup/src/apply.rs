@@ -37,8 +37,8 @@ pub struct AppliedPatch {
 ///
 /// Deletions come before additions. Otherwise, an addition could turn a directory into a link, and
 /// a later deletion below it would delete the link's target. A directory that becomes a file is
-/// removed completely, including files that interpreters left in it. New files belong to `owner`,
-/// or to root if there is none.
+/// removed completely, including files that interpreters left in it. New files belong to `owner`.
+/// Without an owner, they belong to root.
 pub async fn apply_patch(
     handle: &SandboxHandle,
     workdir: &RawPath,

@@ -109,8 +109,8 @@ pub struct CurveArgs {
     /// Draw only arms whose name matches the glob: `--arms '*steps=500'`. Repeat for more globs.
     #[arg(long, value_name = "GLOB")]
     pub arms: Vec<String>,
-    /// Show the curve even if the agent was told its budget. The curve is marked as truncated,
-    /// because the agent might have behaved differently with a smaller budget.
+    /// Show the curve even if the agents knew their budget. The report marks such a curve as
+    /// truncated, because with a smaller budget the agents might have worked differently.
     #[arg(long)]
     pub allow_truncated: bool,
     /// Output format.

@@ -247,7 +247,7 @@ fn details(candidate: &Candidate, forms: &DatasetRows) -> Details {
     }
 }
 
-/// Converts a text to a detail. Blank text means that there is none.
+/// Returns the text as a detail of the task, or no detail if the text is blank.
 fn detail(text: &str) -> proctor_types::DetailField<String> {
     match text.trim().is_empty() {
         true => proctor_types::DetailField::Absent,

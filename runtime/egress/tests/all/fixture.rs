@@ -114,7 +114,7 @@ impl ProxyFixture {
         self.dir.path().join("ca-bundle.pem")
     }
 
-    /// Returns a command that is told about the proxy only through environment variables.
+    /// Returns a command whose environment variables are its only way to find the proxy.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap());

@@ -110,7 +110,7 @@ async fn unreachable_endpoint_is_reported_after_few_attempts() {
     let kept = Arc::new(RecordingSink::default());
     let model = model(&format!("http://{address}/v1"));
     let trial = gateway().open(&model, &Budget::default(), kept).expect("a model");
-    let fault = expect_fault(trial.ask(&ask("hi")).await.expect_err("nobody listens"));
+    let fault = expect_fault(trial.ask(&ask("hi")).await.expect_err("the port is closed"));
     assert!(fault.what.contains("after 2 attempts"), "{fault}");
     assert!(fault.what.contains(&address.to_string()), "{fault}");
     assert!(fault.what.to_lowercase().contains("refused"), "{fault}");
