@@ -37,8 +37,8 @@ pub(crate) struct AdmissionRequest {
     pub need: MaxUsage,
     /// The amounts to reserve in scopes that trials share.
     pub shared: MaxUsage,
-    /// The request is the last one, sent after the trial reached a limit. The trial's own limits on
-    /// counts do not apply to it.
+    /// Whether this is the last request, which is sent after the trial reached a limit. The trial's
+    /// own limits on steps, tokens and cost do not apply to such a request.
     pub grace: bool,
 }
 
@@ -46,20 +46,21 @@ pub(crate) struct AdmissionRequest {
 #[derive(Debug)]
 struct HeldResources {
     holds: Vec<ScopeReservation>,
-    /// Reservations of limits that other processes share.
+    /// Reservations against limits that are shared with other processes.
     reservations: Vec<Box<dyn Reservation>>,
     slots: Vec<Slot>,
 }
 
-/// A request in flight. Dropping it releases the reservation without a charge.
+/// A request in flight. Dropping an `Admission` releases its reservations without charging
+/// anything.
 #[derive(Debug)]
-#[must_use = "a dropped admission lets the next request in"]
+#[must_use = "dropping an admission releases its reservations"]
 pub struct Admission {
     held: HeldResources,
     meter: Arc<Meter>,
     class: RequestClass,
     grace: bool,
-    /// Total wait, and the part of it spent waiting for limits that trials share.
+    /// Total queueing time, and the part of that time spent waiting for limits that trials share.
     queued: (Duration, Duration),
 }
 
@@ -75,20 +76,20 @@ impl Admission {
         Self { held, meter, class, grace, queued }
     }
 
-    /// Time spent waiting for limits that trials share and for the endpoint's rate limits. It does
-    /// not count as working time.
+    /// Returns the time spent waiting for limits that trials share and for the endpoint's rate
+    /// limits. This time does not count as working time.
     pub fn queue_time(&self) -> Duration {
         self.queued.0
     }
 
-    /// Part of the queueing time that was spent waiting for limits that trials share.
+    /// Returns the part of the queueing time that was spent waiting for limits that trials share.
     pub fn shared_queue_time(&self) -> Duration {
         self.queued.1
     }
 
-    /// Charges what the endpoint billed. Set `delivered` if the scaffold received the response: a
-    /// delivered response of the main conversation is a step. Pass `false` for responses that were
-    /// cut off or cannot be parsed.
+    /// Charges the usage and cost that the endpoint billed. Set `delivered` if the scaffold
+    /// received the response: a delivered response in the main conversation is a step. Pass `false`
+    /// for responses that were cut off or cannot be parsed.
     ///
     /// Returns the step number if the response was a step.
     pub fn settle(mut self, usage: &Usage, cost_usd: Option<f64>, delivered: bool) -> Option<u64> {
@@ -98,7 +99,7 @@ impl Admission {
         let mut step = None;
         for (place, hold) in self.held.holds.drain(..).enumerate() {
             let counted = hold.settle(usage, cost_usd, delivered);
-            // The first hold is on the trial's own scope, which numbers its steps.
+            // The first hold is on the trial's own scope, which numbers the trial's steps.
             if place == 0 && !self.grace {
                 step = counted;
             }
@@ -112,8 +113,9 @@ impl Admission {
         step
     }
 
-    /// The endpoint rejected the request because of a rate limit (429, 529), optionally with a
-    /// requested pause. Nothing is charged, and all trials at the endpoint slow down.
+    /// Ends a request that the endpoint rejected because of a rate limit (429, 529). `retry_after`
+    /// is the pause that the endpoint requested, if any. Nothing is charged, and all trials that
+    /// use the endpoint slow down.
     pub fn finish_throttled(mut self, retry_after: Option<Duration>) {
         for slot in self.held.slots.drain(..) {
             slot.finish_throttled(retry_after);
@@ -122,8 +124,9 @@ impl Admission {
 }
 
 impl Meter {
-    /// Reserves in every scope and then at the endpoint, one after another. Calls `notice` with the
-    /// length of a wait that the trial did not cause.
+    /// Reserves the wanted amounts in every scope and then a slot with each of the endpoint's
+    /// limiters, one after another. While the request waits for shared limits or rate limits, calls
+    /// `notice` with the time waited so far.
     pub(crate) async fn admit(
         self: &Arc<Self>,
         wanted: AdmissionRequest,

@@ -17,8 +17,8 @@ pub(crate) struct Clock {
     started: Instant,
     /// Total time of earlier tries.
     earlier: Duration,
-    /// Parts of `earlier` that the endpoint wasted, and that are not charged: failed attempts, and
-    /// the waits after them.
+    /// Parts of `earlier` that are not charged, because the endpoint caused them: failed attempts,
+    /// and the waits after those attempts.
     given_back: (Duration, Duration),
     state: Mutex<ClockTimes>,
     tools_changed: Notify,

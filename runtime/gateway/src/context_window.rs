@@ -25,8 +25,9 @@ impl ContextWindowRules {
         SHIPPED.get().map_err(|what| Fault::new(Layer::Model, what))
     }
 
-    /// Whether the conversation exceeds the window even if the endpoint reports no overflow. The
-    /// endpoint counted `counted` tokens, and we estimate `estimated` more.
+    /// Whether the conversation exceeds the window even if the endpoint reports no overflow.
+    /// `counted` is the number of tokens that the endpoint counted, and `estimated` is our estimate
+    /// of the tokens added since.
     pub fn is_overflow_certain(&self, counted: u64, estimated: u64, window: u64) -> bool {
         counted as f64 + estimated as f64 / self.tokenizer_error >= window as f64
     }

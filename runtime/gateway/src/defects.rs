@@ -41,7 +41,8 @@ impl TrialGateway {
         }
         let checks = EndpointChecks::shipped()?;
         let output = whole.usage.map_or(0, |usage| usage.output);
-        // No model has an output limit below this value, so a lower limit is the server's.
+        // No model has an output limit below this value, so a lower limit must come from the
+        // server.
         let least_own = match model.api {
             Api::Chat | Api::Responses => checks.length.explicit_limit,
             Api::Gemini => checks.length.least_own,
@@ -95,8 +96,8 @@ impl TrialGateway {
         if !request.tools {
             return Ok(None);
         }
-        // Whether the call uses a tool that the request does not contain. Every format puts names
-        // in quotes.
+        // Whether the call uses a tool that the request does not contain. Every format puts tool
+        // names in double quotes, so a search for the quoted name finds them.
         let is_foreign = |call: &ToolCall| {
             memchr::memmem::find(&request.body, format!("\"{}\"", call.name).as_bytes()).is_none()
         };
@@ -216,8 +217,8 @@ impl Inspection {
             return Some(Defect::Misread(why, checks.hidden_cap.hint.clone()));
         }
         let names: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
-        // A final answer may quote a call. An unparsed call is the whole text, or an unquoted part
-        // at its end.
+        // A final answer may quote a call. Only a call that is the whole text, or an unquoted part
+        // at the end of the text, counts as an unparsed call.
         let found = if serde_json::from_str::<Value>(&self.text).is_ok() {
             find_call_in_text(&checks.text, &self.text, &names)
         } else if ends_with_markup(&self.text) {
@@ -231,7 +232,7 @@ impl Inspection {
         self.find_truncated_prompt(&request)
     }
 
-    /// Reports a truncated prompt: the endpoint counted too few tokens for the whole request.
+    /// Reports a truncated prompt if the endpoint counted too few tokens for the whole request.
     fn find_truncated_prompt(&self, request: &Request) -> Option<Defect> {
         let checks = self.checks;
         let counted = self.counted.filter(|counted| *counted >= checks.cut.least_told)?;
@@ -306,9 +307,9 @@ fn describe_corrupted_call(
     is_repairable.then(|| format!("the arguments of a call to `{name}` are corrupted"))
 }
 
-/// Returns why arguments are not a JSON object even for a tolerant parser. Either the stream lost
-/// parts of them or the model wrote them that way. Quotes after the object come from the model and
-/// are ignored.
+/// Describes a call whose arguments even a tolerant parser cannot read as a JSON object. Either the
+/// stream lost parts of the arguments, or the model wrote them that way. Quotes after the object
+/// come from the model and are ignored.
 fn describe_invalid_arguments(call: &ToolCall) -> Option<String> {
     let text = call.arguments.trim();
     let plain = text.trim_end_matches('"');

@@ -149,8 +149,8 @@ impl Endpoint {
         &self.base
     }
 
-    /// Whether this is a plain HTTP server on this machine. Requests to it bypass the shell's proxy
-    /// settings.
+    /// Whether the endpoint is a plain HTTP server on this machine. Requests to it bypass the
+    /// shell's proxy settings.
     pub(crate) fn is_local(&self) -> bool {
         if !self.base.to_ascii_lowercase().starts_with("http:") {
             return false;
@@ -210,7 +210,7 @@ impl Endpoint {
             .collect()
     }
 
-    /// Whether a response contains the key, even if a stream split it across events.
+    /// Whether a response contains the key, even if a stream split the key across events.
     pub(crate) fn has_key(&self, answer: &ModelResponse) -> bool {
         self.searchable_key().is_some()
             && serde_json::to_vec(answer)

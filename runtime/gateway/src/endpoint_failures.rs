@@ -16,8 +16,9 @@ use crate::{
 };
 
 impl TrialGateway {
-    /// Returns the fault for a trial that reached a time limit mainly because of the endpoint. The
-    /// limit then says nothing about the model: failures and silence took too much of the time.
+    /// Returns the fault for a trial that reached a time limit mainly because of the endpoint.
+    /// Reaching the limit then says nothing about the model, because the endpoint's failures and
+    /// silence took up too much of the time.
     ///
     /// The endpoint counts as down for all trials if it has never responded, or if several trials
     /// ended like this and none got a response in the meantime.
@@ -49,8 +50,8 @@ impl TrialGateway {
         let cause = match halts.has_responded(model) {
             false => Cause::Silent,
             true if alike >= self.route().policy.alike_trials => Cause::Outage,
-            // A single response may take that long, but several in a row mean that the endpoint is
-            // down.
+            // A single response may take that long. The endpoint counts as down only if several
+            // trials in a row got no response.
             true => return Some(fault),
         };
         let fault = fault.cause(cause);
@@ -110,8 +111,8 @@ impl TrialGateway {
     ) {
         let (halts, policy) = (&self.route().halts, &self.route().policy);
         halts.halt_for_status(origin.model, status, fault);
-        // In the middle of a conversation, a 403 is about the text of one request, unless every
-        // trial gets it.
+        // In the middle of a conversation, a 403 concerns the text of one request, unless every
+        // trial gets the same rejection.
         if status == Some(403) && halts.count_rejection(origin, &fault.what, policy.alike_trials) {
             halts.halt_model(origin.model, fault);
         }
@@ -188,8 +189,13 @@ impl TrialGateway {
         let said = self.route().endpoint.redact_text(&quote_body(&error_message(body)));
         let what = match answers {
             0 => format!("{base}: the endpoint rejected the first request with {status}: {said}"),
-            1 => format!("{base}: rejected with {status} after 1 response: {said}"),
-            _ => format!("{base}: rejected with {status} after {answers} responses: {said}"),
+            1 => format!(
+                "{base}: the endpoint rejected a request with {status} after 1 response: {said}"
+            ),
+            _ => format!(
+                "{base}: the endpoint rejected a request with {status} after {answers} responses: \
+                 {said}"
+            ),
         };
         let subject = rejections::classify_error(status, body);
         let hint = match (subject, answers) {

@@ -17,8 +17,8 @@ pub enum RequestError {
     Rejected {
         status: u16,
         body: String,
-        /// Whether the model is the cause: its conversation is too long, or a filter rejected it.
-        /// Any other rejection is an infrastructure failure.
+        /// Whether the model caused the rejection, with a conversation that is too long or that a
+        /// filter rejected. Any other rejection is an infrastructure failure.
         of_the_model: bool,
     },
     /// The endpoint failed after all retries or is misconfigured, or the record could not be

@@ -2,11 +2,11 @@
 //! others wait.
 //!
 //! If the endpoint is down or silent, one series of attempts detects it, so the other trials need
-//! not find out for themselves. If other trials wait, each attempt is made by a different trial. A
-//! single request that the endpoint cannot handle therefore does not halt the model.
+//! not discover the problem themselves. If other trials wait, each attempt is made by a different
+//! trial. A single request that the endpoint cannot handle therefore does not halt the model.
 //!
-//! The cost: without a preflight, trials that start together wait for the first event of one
-//! response.
+//! The drawback is that, without a preflight, trials that start together wait for the first event
+//! of one response.
 //!
 //! Rejected alternative: let each request make one attempt, and let only one request retry.
 //! Hundreds of requests would then hang if the endpoint never responds.
@@ -38,7 +38,7 @@ impl TrialGateway {
         let _kind = self.meter().clock.start_wait_timer(WaitKind::RateLimits);
         let _lost = self
             .lost_time()
-            .start_wait_for("the model has not responded to any request of this run yet");
+            .start_wait_for("the model has not responded to any request in this run yet");
         let model = || self.route().model.name.clone();
         let acquired = semaphore.acquire_owned();
         tokio::pin!(acquired);

@@ -55,7 +55,7 @@ impl Gateway {
         self.with_shared_rates(tables.into_iter().map(alone).collect(), policy)
     }
 
-    /// Like `rates`, but for limits that other processes share.
+    /// Like [`Self::with_rates`], but the limits are shared with other processes.
     #[must_use]
     pub fn with_shared_rates(
         mut self,
@@ -76,13 +76,13 @@ impl Gateway {
         self
     }
 
-    /// Returns the price of a model. Returns `None` if no price is configured and the table does
-    /// not list the model. Its responses then have no cost.
+    /// Returns the price of a model, or `None` if no price is configured and the table does not
+    /// list the model. Responses of a model without a price have no cost.
     pub fn price(&self, model: &ModelSpec) -> Option<Price> {
         self.prices.price_of(model)
     }
 
-    /// Returns the model's configured context window, or the one in the table.
+    /// Returns the model's configured context window, or the table's value if none is configured.
     pub fn context_window(&self, model: &ModelSpec) -> Option<u64> {
         model.context_window.or_else(|| self.prices.find_model(&model.name)?.context_window)
     }
@@ -100,7 +100,8 @@ impl Gateway {
         self.open_with_meter(model, Arc::new(Meter::new(budget.clone())), sink)
     }
 
-    /// Like `open`, but with an existing meter. Its clock is running, and it may share limits.
+    /// Like [`Self::open`], but with an existing meter. The meter's clock is already running, and
+    /// the trial may share some of its limits with other trials.
     pub fn open_with_meter(
         &self,
         model: &ModelSpec,
@@ -117,7 +118,7 @@ impl Gateway {
         self.build_route(model, budget).map(drop)
     }
 
-    /// Returns why no trial may call this model. One trial has hit a problem that affects all of
+    /// Returns why no trial may call this model, if a trial has hit a problem that affects all of
     /// them: a rejected key or model name, a missing endpoint, or missing tool support. `tools`
     /// says whether the trial's requests offer tools.
     pub fn halt_reason(&self, model: &ModelSpec, tools: bool) -> Option<Fault> {

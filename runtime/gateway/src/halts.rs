@@ -58,7 +58,7 @@ pub(crate) struct RequestOrigin<'a> {
     pub tools: bool,
 }
 
-/// Known problems, shared by all trials of a run. A `resume` starts without any.
+/// Known problems, shared by all trials of a run. A resumed run starts without any known problems.
 #[derive(Debug, Default)]
 pub(crate) struct Halts(Mutex<EndpointHalts>);
 
@@ -73,13 +73,13 @@ struct EndpointHalts {
 #[derive(Debug, Default)]
 struct ModelState {
     first_answer: FirstResponseGate,
-    /// Time of its last response in any trial.
+    /// When the model last responded, in any trial.
     last: Option<Instant>,
-    /// Trials that have used up their time waiting for it since that response.
+    /// Trials that have used up their time waiting for the model since its last response.
     lost: BTreeSet<u64>,
-    /// Whether it has responded to a request that offered tools.
+    /// Whether the model has responded to a request that offered tools.
     with_tools: bool,
-    /// Whether the endpoint has returned one of its calls as a call.
+    /// Whether the endpoint has returned one of the model's calls as a call rather than as text.
     called: bool,
     /// Whether calls in a non-streamed response were also broken. If so, the model itself writes
     /// them that way.
@@ -87,9 +87,9 @@ struct ModelState {
     /// Whether a call contained characters that HTML escapes. If so, the endpoint does not escape
     /// them.
     unescaped: bool,
-    /// Whether it rejects requests without streaming.
+    /// Whether the endpoint rejects requests without streaming.
     only_streams: bool,
-    /// Repairs that the endpoint needs before it accepts its requests.
+    /// Repairs that requests to the model need before the endpoint accepts them.
     repairs: Vec<Repair>,
     /// Rejections by their text. They are cleared when a trial gets past the point of the
     /// rejection.
@@ -120,7 +120,8 @@ impl Halts {
         self.lock().models.get(&key).map(read)
     }
 
-    /// Notes that a response arrived. `origin` has the number of the trial's responses before it.
+    /// Notes that a response arrived. `origin` holds the number of responses that the trial had
+    /// received before.
     pub(crate) fn note_response(&self, origin: &RequestOrigin<'_>) {
         self.update(origin.model, |state| {
             state.last = Some(Instant::now());
@@ -159,12 +160,12 @@ impl Halts {
         self.read(model, |state| state.with_tools).unwrap_or_default()
     }
 
-    /// Notes that the endpoint returned a call of the model as a call.
+    /// Notes that the endpoint returned one of the model's calls as a call rather than as text.
     pub(crate) fn note_call(&self, model: &ModelSpec) {
         self.update(model, |state| state.called = true);
     }
 
-    /// Whether the endpoint has returned a call of the model in this run.
+    /// Whether the endpoint has returned one of the model's calls as a call in this run.
     pub(crate) fn has_returned_call(&self, model: &ModelSpec) -> bool {
         self.read(model, |state| state.called).unwrap_or_default()
     }

@@ -58,8 +58,8 @@ pub(crate) fn judge(result: &AttemptResult, endpoint: &Endpoint) -> Judgement {
     match &result.ended {
         Some(AttemptEnd::Cut(cut)) => return Judgement::Cut(*cut),
         Some(AttemptEnd::Broken(broken)) => {
-            // The endpoint reported its failure inside a stream. If no content came before it, it
-            // counts as an ordinary rejection.
+            // The endpoint reported an error inside a stream. If no content preceded the error, it
+            // is handled like an error response.
             if let Some(said) = broken.said.as_deref().filter(|_| result.whole.items.is_empty())
                 && let Some(judged) = classify_error_body(said, endpoint)
             {

@@ -7,7 +7,7 @@
 //!      ├─ admit     reserves budget alongside the requests in flight, or rejects
 //!      ├─ send      sends the exact bytes once and reads the response as it arrives
 //!      ├─ judge     classifies the attempt: response, retry, rejection or fault
-//!      ├─ settle    charges every billed response, even a useless one; numbers the step of a delivered one
+//!      ├─ settle    charges every billed response, even an unusable one; numbers the steps
 //!      ├─ record    ExchangeSink: every attempt, including failed ones
 //!      └─ deliver   sends the end of the response only after it is recorded
 //! ```

@@ -19,8 +19,9 @@ use crate::{
 /// rejections allow it.
 ///
 /// The limit on requests in flight follows AIMD (additive increase, multiplicative decrease): a
-/// rejection cuts it to a fraction, and successful responses raise it by one at a time. There is no
-/// limit before the first rejection, so an endpoint that never rejects is never slowed down.
+/// rejection reduces the limit to a fraction, and successful responses raise it by one at a time.
+/// There is no limit before the first rejection, so an endpoint that never rejects is never slowed
+/// down.
 #[derive(Debug)]
 pub(crate) struct Limiter {
     rates: EndpointRates,
@@ -36,7 +37,7 @@ struct RequestQueue {
     queue: VecDeque<u64>,
     next: u64,
     in_flight: usize,
-    /// Learned limit on requests in flight, or `None` if there was no rejection yet.
+    /// Learned limit on requests in flight, or `None` before the first rejection.
     most: Option<f64>,
     cut_at: Option<Instant>,
     paused_until: Option<Instant>,
@@ -69,8 +70,8 @@ impl Limiter {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Resolves when a request of at most `tokens` may be sent. Dropping the future leaves the
-    /// queue.
+    /// Resolves when a request of at most `tokens` may be sent. Dropping the future removes the
+    /// request from the queue.
     pub(crate) async fn acquire_slot(self: &Arc<Self>, tokens: u64) -> Slot {
         let place = Ticket::take(self);
         loop {
@@ -148,8 +149,8 @@ impl Limiter {
                 }
             }
             SlotEnd::Throttled { retry_after } => {
-                // Requests sent before the last cut belong to the load that caused it, so their
-                // rejection gives no new information.
+                // Requests sent before the last reduction are part of the load that caused it, so
+                // their rejection gives no new information.
                 if state.cut_at.is_none_or(|cut| slot.left_at >= cut) {
                     let in_flight = (state.in_flight + 1) as f64;
                     let most = state.most.map_or(in_flight, |most| most.min(in_flight));
@@ -221,7 +222,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Resolves when the limits that other processes share also allow the request.
+    /// Resolves when the limits that are shared with other processes also allow the request.
     ///
     /// # Errors
     /// The shared state cannot be read.
@@ -249,7 +250,7 @@ impl Slot {
     }
 }
 
-/// Returns the amounts of one request, with its tokens if they count.
+/// Returns the amounts of one request: a count of one, and its tokens if they are given.
 fn request_amounts(tokens: Option<u64>) -> Amounts {
     let tokens = tokens.map(|tokens| (TOKENS.to_owned(), tokens));
     Some((REQUESTS.to_owned(), 1)).into_iter().chain(tokens).collect()

@@ -13,8 +13,8 @@ use std::{
 
 use tokio::time::Instant;
 
-/// Pauses between two chunks of a response are attributed to the model up to this length. A longer
-/// pause before a time limit counts as silence of the endpoint.
+/// Longest pause between two chunks of a response that is attributed to the model. A longer pause
+/// before a time limit counts as silence of the endpoint.
 const MAX_MODEL_PAUSE: Duration = Duration::from_secs(5);
 
 /// Returns when a response stalled before a limit cut it off, if it did. `last` is the time at
@@ -85,14 +85,14 @@ impl LostTime {
         LostWaitGuard { lost: self, begun: Instant::now(), why: None }
     }
 
-    /// Like `wait`, for a wait that does not follow a failed attempt of this trial.
+    /// Like [`Self::start_wait`], for a wait that does not follow a failed attempt of this trial.
     pub(crate) fn start_wait_for(&self, why: &'static str) -> LostWaitGuard<'_> {
         LostWaitGuard { why: Some(why), ..self.start_wait() }
     }
 }
 
 /// An attempt in flight. It is a guard because attempts in flight are dropped when a trial ends. If
-/// a dropped attempt was silent, its time counts as lost.
+/// the endpoint was silent during a dropped attempt, the attempt's time counts as lost.
 pub(crate) struct AttemptGuard<'a> {
     lost: &'a LostTime,
     begun: Instant,

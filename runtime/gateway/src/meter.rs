@@ -12,8 +12,8 @@ use crate::{
     shared::{self, SharedLimit},
 };
 
-/// A trial's limits on steps, tokens and cost (its own, then shared ones) and on time. The clock
-/// starts when the meter is created.
+/// Measures a trial against its limits: its own and shared limits on steps, tokens and cost, and
+/// its own limits on time. The clock starts when the meter is created.
 #[derive(Debug)]
 pub struct Meter {
     budget: Budget,
@@ -23,7 +23,8 @@ pub struct Meter {
     pub(crate) shared: Vec<SharedMeter>,
 }
 
-/// Limits of an arm or a run that trials share. Clones refer to the same meter.
+/// Measures the trials of an arm or a run against the limits that they share. Clones refer to the
+/// same meter.
 #[derive(Clone)]
 pub struct SharedMeter {
     pub(crate) scope: Arc<Scope>,
@@ -62,7 +63,8 @@ impl SharedMeter {
         self.scope.spent()
     }
 
-    /// Returns the limit that is reached, if any. After that, no trial's next request is admitted.
+    /// Returns the limit that has been reached, if any. Once a limit is reached, no request of any
+    /// trial is admitted.
     pub fn reached_limit(&self) -> Option<BudgetKind> {
         let reached = || self.limit.as_ref()?.reached_limit();
         self.scope.reached_limit().or_else(|| reached().and_then(|name| shared::kind(&name)))
@@ -159,8 +161,8 @@ impl Meter {
         self.own.add_grace(usage, cost_usd, delivered);
     }
 
-    /// Returns which of the trial's own limits is reached: counts first, then time, in the order of
-    /// [`BudgetKind`].
+    /// Returns the first of the trial's own limits that has been reached. Limits on steps, tokens
+    /// and cost come before time limits, each group in the order of [`BudgetKind`].
     pub fn reached_limit(&self) -> Option<BudgetKind> {
         self.own.reached_limit().or_else(|| self.reached_time_limit())
     }
@@ -218,7 +220,7 @@ mod tests {
         let admission = meter
             .admit(AdmissionRequest { need, shared: need, grace: false }, &[], &|_| {})
             .await
-            .expect("some is left");
+            .expect("some budget is left");
         let usage = Usage { input: 10, output: 5, ..Usage::default() };
         admission.settle(&usage, Some(0.25), true);
     }
@@ -262,7 +264,7 @@ mod tests {
         assert_eq!(
             meter.wall_left(),
             Some(16 * second),
-            "12 s, without 5 s of sends and 3 s of waits"
+            "of 12 s, 5 s of failed attempts and 3 s of waits are not charged"
         );
         assert_eq!(meter.working_left(), Some(5 * second));
     }

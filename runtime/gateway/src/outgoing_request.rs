@@ -19,8 +19,8 @@ use crate::{
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OutgoingRequest {
     pub class: RequestClass,
-    /// Whether it is sent after a limit was reached. Such a request is not a step and is counted
-    /// separately.
+    /// Whether the request is sent after a limit was reached. Such a request is not a step and is
+    /// counted separately.
     pub grace: bool,
     /// The exact bytes, in the endpoint's format.
     pub body: Bytes,
@@ -29,14 +29,14 @@ pub(crate) struct OutgoingRequest {
     pub headers: HeaderMap,
     /// The request's output limit, in tokens.
     pub max_output: Option<u64>,
-    /// Whether it offers tools.
+    /// Whether the request offers tools.
     pub tools: bool,
-    /// Whether a sub-agent of the client made it.
+    /// Whether a sub-agent of the client made the request.
     pub sub_agent: bool,
 }
 
 impl OutgoingRequest {
-    /// Returns what the request reserves.
+    /// Returns the amounts that the request reserves.
     pub(crate) fn bounds(&self) -> RequestBounds {
         RequestBounds {
             class: self.class,
@@ -69,8 +69,8 @@ pub(crate) trait Client: Send {
     /// Called when the head of a successful response arrives.
     fn on_head(&mut self, _: &HeaderMap) {}
 
-    /// Called for each event of a stream, with its deltas. If `ended` is set, nothing relevant
-    /// follows.
+    /// Called for each event of a stream, with the event's deltas. If `ended` is set, nothing
+    /// relevant follows.
     fn on_event(
         &mut self,
         _: &sse::Event,
@@ -83,11 +83,11 @@ pub(crate) trait Client: Send {
     /// Called when a response arrives without streaming.
     fn on_response(&mut self, _raw: &[u8], _: &[Delta]) {}
 
-    /// Called once the response is charged. The client may build the remainder but must not send it
-    /// yet.
+    /// Called once the response is charged. The client may build the rest of its response but must
+    /// not send it yet.
     fn on_settled(&mut self, _: &CollectedResponse, _: &Usage) {}
 
-    /// Records how the request ended, before the end is sent.
+    /// Records how the request ended, before the end of the response is sent.
     fn record(
         &mut self,
         _: &TrialGateway,
@@ -96,7 +96,7 @@ pub(crate) trait Client: Send {
         ready(Ok(()))
     }
 
-    /// Sends the remainder of the response.
+    /// Sends the rest of the response.
     fn finish(&mut self) -> impl Future<Output = ()> + Send {
         ready(())
     }

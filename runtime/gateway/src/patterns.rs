@@ -13,7 +13,7 @@ impl Patterns {
         self.0.iter().any(|pattern| pattern.is_match(text))
     }
 
-    /// Returns the groups of the first expression that matches.
+    /// Returns the capture groups of the first expression that matches.
     pub(crate) fn captures<'t>(&self, text: &'t str) -> Option<Captures<'t>> {
         self.0.iter().find_map(|pattern| pattern.captures(text))
     }

@@ -18,7 +18,7 @@ pub struct PriceTable {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListedModel {
-    /// US dollars per million tokens, like the prices below.
+    /// Price of input tokens. All prices are in US dollars per million tokens.
     pub input: f64,
     pub output: f64,
     #[serde(default)]
@@ -32,7 +32,7 @@ pub struct ListedModel {
     /// Price of reasoning tokens. Default: the output price.
     #[serde(default)]
     pub reasoning: Option<f64>,
-    /// Prices of requests with more input than the tier's `above`.
+    /// Prices of requests whose input exceeds the tier's `above` tokens.
     #[serde(default)]
     pub tiers: Vec<PriceTier>,
     /// Context window in tokens.
@@ -102,7 +102,7 @@ impl PriceTable {
         self.models.get(name).or_else(|| self.models.get(bare()?))
     }
 
-    /// Returns the model's configured price, or the one in the table.
+    /// Returns the model's configured price, or the table's price if none is configured.
     pub fn price_of(&self, model: &ModelSpec) -> Option<Price> {
         model.price.clone().or_else(|| self.listed_price(&model.name))
     }

@@ -17,6 +17,6 @@ pub struct PriorUsage {
     pub in_tools: Duration,
     /// Total waits of all requests. Overlapping waits are each counted in full.
     pub waits: RequestWaits,
-    /// Part of `elapsed` spent in attempts that the endpoint failed.
+    /// Part of `elapsed` spent in attempts that failed because of the endpoint.
     pub lost: Duration,
 }

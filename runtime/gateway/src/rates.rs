@@ -29,7 +29,9 @@ impl RatePolicy {
         let policy: Self = from_toml(text).map_err(|error| fault(&error))?;
         for seconds in [policy.window_seconds, policy.longest_pause_seconds] {
             if Duration::try_from_secs_f64(seconds).is_err() {
-                return Err(fault("window_seconds, longest_pause_seconds: not a time in seconds"));
+                return Err(fault(
+                    "window_seconds, longest_pause_seconds: must be a number of seconds",
+                ));
             }
         }
         if !(0.0..1.0).contains(&policy.decrease)

@@ -40,9 +40,9 @@ pub fn recheck_rejection(
         }
         ErrorSubject::Tools => Some("the endpoint's error is about tools"),
         ErrorSubject::UnknownModel => Some("the endpoint's error is about the name of the model"),
-        ErrorSubject::Proxy => Some("the error is a proxy's page"),
+        ErrorSubject::Proxy => Some("the error is a web page or text from a proxy"),
         ErrorSubject::Unknown | ErrorSubject::UnkeptItem => {
-            Some("the endpoint's error is neither an overflow nor a filter")
+            Some("the endpoint's error reports neither a context overflow nor a content filter")
         }
     })
 }

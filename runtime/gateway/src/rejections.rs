@@ -10,7 +10,7 @@ use crate::{error_text::error_message, patterns::Patterns};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ErrorSubject {
-    /// Retried under any status.
+    /// A rate limit. Retried whatever the status is.
     RateLimit,
     /// The account cannot pay.
     Billing,
@@ -26,7 +26,7 @@ pub(crate) enum ErrorSubject {
     Tools,
     /// The endpoint does not know the model.
     UnknownModel,
-    /// A proxy's page or text rather than an API error.
+    /// A web page or text from a proxy rather than an API error.
     Proxy,
     /// Not recognized; counts as an infrastructure failure.
     Unknown,

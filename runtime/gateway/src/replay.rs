@@ -14,7 +14,7 @@ use crate::codec::neutral::{CollectedResponse, Item};
 /// from a counter and can repeat.
 const MIN_RANDOM_LENGTH: usize = 8;
 
-/// The fewest bytes that the next message adds to a request: its role and its braces.
+/// Minimum number of bytes that another message adds to a request: its role and its braces.
 const MIN_NEXT_MESSAGE_BYTES: usize = 20;
 
 /// The responses that a trial has received.
@@ -48,8 +48,8 @@ impl ReceivedResponse {
         Self { digest: digest(whole), request_bytes, next_bytes }
     }
 
-    /// Whether `other` is the same response, returned for a later request of the conversation. A
-    /// client may send the same request twice. In that case a cache may return the same response.
+    /// Whether `other` is the same response, returned for a later request in the conversation. If a
+    /// client sends the same request twice, a cache may return the same response.
     fn is_replayed_by(&self, other: &Self) -> bool {
         self.digest == other.digest && other.request_bytes >= self.next_bytes
     }
@@ -70,8 +70,8 @@ impl ReceivedResponses {
         let reply = ReceivedResponse::new(whole, request_bytes);
         let by_id = id.filter(|id| looks_unique(id)).and_then(|id| self.by_id.get(id));
         match (by_id, unique_call_id(whole)) {
-            // Without a call, a repeated response id is weak evidence. But accepting the response
-            // would end the conversation here.
+            // If a response has no call, a repeated response id is only weak evidence of a replay.
+            // It is enough here, because accepting the response would end the conversation.
             (Some(before), None) => before.is_replayed_by(&reply),
             (_, Some(call)) => {
                 self.by_call.get(call).is_some_and(|before| before.is_replayed_by(&reply))

@@ -9,12 +9,12 @@ use crate::codec::{Request, chat, message, neutral::Tool};
 const RESERVED_FIELDS: [&str; 7] =
     ["model", "messages", "tools", "stream", "n", "input", "contents"];
 
-/// Returns a field that `extra_body` sets but must not override.
+/// Returns the first reserved field that `extra_body` sets, if there is one.
 pub(crate) fn reserved_override(model: &ModelSpec) -> Option<&'static str> {
     RESERVED_FIELDS.into_iter().find(|field| model.extra_body.contains_key(*field))
 }
 
-/// Checks everything that can be checked before the first request.
+/// Checks the parts of a model's configuration that can be checked before the first request.
 pub(crate) fn check_model(model: &ModelSpec) -> Result<(), Fault> {
     match reserved_override(model) {
         None => Ok(()),
@@ -97,8 +97,8 @@ pub(crate) fn add_cache_breakpoints(body: &mut Map<String, Value>) {
     }
 }
 
-/// Arguments are sent back exactly as the model wrote them, even if they are malformed, because the
-/// model must see its own conversation unchanged.
+/// Tests that requests send arguments back exactly as the model wrote them, even if they are
+/// malformed, because the model must see its own conversation unchanged.
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;

@@ -79,8 +79,8 @@ struct AttemptRecord<'a> {
     charged: &'a Charge,
 }
 
-/// Whether to retry after a rejection. It may come from a single backend of a router, or be a false
-/// positive of a filter. A context overflow would only occur again.
+/// Whether to retry after a rejection. The rejection may come from a single backend of a router, or
+/// be a filter's false positive. Retries don't help against a context overflow.
 fn is_worth_retrying(status: u16, body: &str) -> bool {
     matches!(
         rejections::classify_error(status, body),
@@ -152,7 +152,8 @@ impl TrialGateway {
             if let Some(trouble) = self.unknown_model_failure(&result, &judged) {
                 judged = Judgement::Retry(trouble);
             }
-            // This halts only requests with tools, so it must not reach `unusable`.
+            // Missing tool support halts only requests with tools, so `note_unusable` must not be
+            // called for it.
             let without_tools = unsupported.is_some();
             judged = unsupported.map_or(judged, Judgement::Unusable);
             match &judged {
@@ -225,7 +226,7 @@ impl TrialGateway {
                     return Err(error.into());
                 }
                 Judgement::Retry(trouble) => {
-                    // Some servers report a request that they cannot parse as their own failure.
+                    // Some servers respond with a 5xx status to a request that they cannot parse.
                     let failed = matches!(result.status, Some(500..=599));
                     let free = !client.has_started_response() && !client.is_disconnected();
                     let (status, number) = (result.status.unwrap_or_default(), attempts.number());
@@ -257,7 +258,7 @@ impl TrialGateway {
                     if trouble.kind == FailureKind::Damaged {
                         form.bypass_caches();
                     }
-                    // After cut streams, pause before the next attempt.
+                    // After streams that were cut off, pause before the next attempt.
                     if free && form.apply_repairs(self, repair, 1) && !are_cut {
                         continue;
                     }
@@ -279,8 +280,8 @@ impl TrialGateway {
             }
             match (trouble, cut) {
                 (_, Some(cut)) => {
-                    // Do this before another trial gets the turn, because that trial would only
-                    // wait for the same silent endpoint.
+                    // Halt the model before another trial gets the turn, because that trial would
+                    // only wait for the same silent endpoint.
                     if let CancelReason::Budget(kind) = cut {
                         self.lost_time_fault(kind);
                     }
@@ -311,7 +312,7 @@ impl TrialGateway {
     }
 
     /// Returns why a request should be retried after a server rejected the model as unknown. The
-    /// model has responded in this run, so another server of the endpoint has it.
+    /// model has responded in this run, so another of the endpoint's servers knows it.
     fn unknown_model_failure(
         &self,
         result: &AttemptResult,
@@ -390,7 +391,7 @@ impl TrialGateway {
 
     /// Charges an attempt, whether or not its response is usable. The charge is based on the
     /// endpoint's own token count, or else on our count of the bytes sent and received. A delivered
-    /// main response gets its step number.
+    /// response to a main request gets a step number.
     async fn settle<C: Client>(
         &self,
         request: &OutgoingRequest,

@@ -48,7 +48,8 @@ pub(crate) struct ResponseNames {
     pub responder: Option<Responder>,
 }
 
-/// Reads the names in a response. `model` is the name that the codec found, used if no other is.
+/// Reads the names in a response. `model` is the name that the codec found. It is used if the
+/// response has no other model name.
 pub(crate) fn read_names(raw: &[u8], model: &str) -> ResponseNames {
     let text = String::from_utf8_lossy(raw);
     let text = text.trim_start_matches('\u{feff}').trim_start();

@@ -1,4 +1,5 @@
-//! Decides when a request is retried, and after what wait. The values are in `configs/retry.toml`.
+//! Decides whether a request is retried, and how long to wait before that. The values are in
+//! `configs/retry.toml`.
 
 use std::time::{Duration, SystemTime};
 
@@ -49,7 +50,7 @@ impl RetryPolicy {
         ];
         for (key, seconds) in times {
             if Duration::try_from_secs_f64(seconds).is_err() {
-                return Err(fault(format!("{key}: not a time in seconds")));
+                return Err(fault(format!("{key}: must be a number of seconds")));
             }
         }
         if policy.notice_seconds <= 0.0 {

@@ -30,8 +30,8 @@ pub fn classify_request(rules: &RequestRules, request: &RequestFacts<'_>) -> Req
 /// if no header does.
 ///
 /// `has_tool` says whether any request of the trial has offered the tool that `without_tool` names.
-/// Until one has, a request without that tool counts as the agent's own, because another version
-/// may have renamed the tool, or a setting may have removed it.
+/// Until a request has offered the tool, a request without it counts as the agent's own, because
+/// another version of the agent may have renamed the tool, or a setting may have removed it.
 pub(crate) fn find_sub_agent(
     rules: &RequestRules,
     headers: &HeaderMap,

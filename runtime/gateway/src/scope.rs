@@ -3,8 +3,8 @@
 //! Each trial has its own scope. The scopes of an arm and of a run are shared by their trials.
 //! Requests are admitted in order of arrival, so that small ones cannot starve a large one. A
 //! request is admitted only if the sum of everything spent, reserved and requested fits within the
-//! limits. The first request that cannot fit is admitted alone, so only its response can exceed the
-//! limit.
+//! limits. A request that does not fit waits until no request is in flight. It is then admitted
+//! anyway, so only its response can exceed the limit.
 
 use std::{
     collections::VecDeque,
@@ -18,7 +18,8 @@ use tokio::sync::Notify;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct MaxUsage {
     pub class: RequestClass,
-    /// Whether a sub-agent made the request. It then counts as a step but not as a main step.
+    /// Whether a sub-agent made the request. If so, the request counts as a step but not as a main
+    /// step.
     pub sub_agent: bool,
     pub input: u64,
     /// Output tokens. If `None` (unknown) and a limit depends on output, the request runs alone.
@@ -46,7 +47,7 @@ struct ReservedAmounts {
     input: u64,
     output: u64,
     cost_usd: f64,
-    /// Whether one of them runs alone.
+    /// Whether one of these requests must run alone.
     alone: bool,
 }
 
@@ -91,7 +92,7 @@ impl Scope {
         self.lock().spent.steps += 1;
     }
 
-    /// Counts a response to a request after the limit.
+    /// Counts the response to a request that was sent after a limit was reached.
     pub(crate) fn add_grace(&self, usage: &Usage, cost_usd: Option<f64>, delivered: bool) {
         self.lock().spent.add_grace(usage, cost_usd, delivered);
     }
@@ -102,7 +103,7 @@ impl Scope {
     }
 
     /// Resolves when `need` is reserved, or fails with the limit that is reached. Dropping the
-    /// future leaves the queue.
+    /// future removes the request from the queue.
     pub(crate) async fn reserve(
         self: &Arc<Self>,
         need: MaxUsage,
@@ -244,7 +245,7 @@ fn first_reached_limit(limits: &Budget, spent: &Spending) -> Option<BudgetKind> 
     checks.into_iter().find(|(_, reached)| *reached).map(|(kind, _)| kind)
 }
 
-/// A place in the queue. Dropping it leaves the queue.
+/// A place in the queue. Dropping the ticket gives up the place.
 struct Ticket<'a> {
     scope: &'a Scope,
     ticket: u64,
@@ -276,7 +277,7 @@ pub(crate) struct ScopeReservation {
 
 impl ScopeReservation {
     /// Charges what the request used and only then releases its reservation. Returns the step
-    /// number if it was a step.
+    /// number if the response was a step.
     pub(crate) fn settle(
         self,
         usage: &Usage,

@@ -39,8 +39,8 @@ use crate::{
     trial::{ModelRoute, TrialGateway},
 };
 
-/// How long an endpoint may keep a connection open after the last event before it is dropped
-/// instead of reused.
+/// How long an endpoint may keep a connection open after the last event. After that, the connection
+/// is dropped instead of reused.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long an endpoint may be silent after the finish reason. Some endpoints neither end the
@@ -55,7 +55,8 @@ pub(crate) struct ResponseProgress {
     pub event: AtomicBool,
     /// When the last chunk of the response arrived. Heartbeats and empty events don't count.
     progress: Mutex<Option<Instant>>,
-    /// Held until the model responds for the first time in this run. Other requests wait for that.
+    /// Held until the model responds for the first time in this run. Until then, other requests
+    /// wait.
     pub turn: Option<CallPermit>,
 }
 
@@ -135,7 +136,7 @@ impl TrialGateway {
         }
         let idle = seconds(route.policy.idle_seconds);
         let mut progress = Instant::now();
-        // When the current stretch of comments began.
+        // When the first comment since the last event arrived.
         let mut queued = None;
         loop {
             let is_finished = matches!(body, Body::Stream(_)) && result.whole.stop.is_some();
@@ -239,7 +240,7 @@ impl TrialGateway {
                 }
             }
             Body::Undecided | Body::Whole => {
-                // The key is removed here, so neither the client nor the code that uses the
+                // Remove the key here, so that neither the client nor the code that uses the
                 // response sees it.
                 result.raw =
                     BytesMut::from(route.endpoint.redact(std::mem::take(&mut result.raw).freeze()));
@@ -280,7 +281,8 @@ async fn open_response(
     with_timeout(seconds(first), route.http.execute(built)).await
 }
 
-/// Returns the client's headers if both sides use the same format, overridden by our own.
+/// Returns our own headers, in addition to the client's if both sides use the same format. Ours
+/// override the client's.
 fn headers(route: &ModelRoute, request: &OutgoingRequest) -> HeaderMap {
     let mut headers = request.headers.clone();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -289,7 +291,8 @@ fn headers(route: &ModelRoute, request: &OutgoingRequest) -> HeaderMap {
     headers
 }
 
-/// Returns the result of `work`, or a silent endpoint's failure after `time`.
+/// Returns the result of `work`, or the failure of a silent endpoint if `work` takes longer than
+/// `time`.
 async fn with_timeout<T>(
     time: Duration,
     work: impl Future<Output = Result<T, reqwest::Error>>,

@@ -40,7 +40,7 @@ pub enum ReserveError {
     Fault(Fault),
 }
 
-/// The limits of one `[endpoints]` table across processes.
+/// The limits of one `[endpoints]` table, shared across processes.
 #[derive(Debug, Default, Clone)]
 pub struct SharedRates {
     /// Limit on `requests` in flight.
@@ -126,7 +126,7 @@ pub fn limit_amounts(limits: &SharedLimits) -> Amounts {
     all.into_iter().filter_map(|(name, limit)| Some((name.to_owned(), limit?))).collect()
 }
 
-/// Returns the usage under the same names.
+/// Returns the usage under the same names as [`limit_amounts`].
 pub fn spent_amounts(spent: &Spending) -> Amounts {
     amounts([
         (STEPS, spent.steps),

@@ -43,7 +43,7 @@ pub fn max_input_tokens(body_bytes: usize) -> u64 {
     body_bytes as u64 + REQUEST_OVERHEAD
 }
 
-/// Returns the input tokens of a message list, without tools.
+/// Returns the number of input tokens in a message list, without tools.
 pub fn count_messages(messages: &[Message]) -> u64 {
     messages.iter().map(count_message).sum::<u64>() + RESPONSE_OVERHEAD
 }
@@ -64,7 +64,7 @@ fn count_message(message: &Message) -> u64 {
     body + MESSAGE_OVERHEAD
 }
 
-/// Returns the input tokens of a request of any format, including tools.
+/// Returns the number of input tokens in a request of any format, including its tools.
 pub(crate) fn count_request(request: &Request) -> u64 {
     let part = |part: &Part| match part {
         Part::Text(text) => count(text),
@@ -79,7 +79,7 @@ pub(crate) fn count_request(request: &Request) -> u64 {
     turns.sum::<u64>() + count_tools(&request.tools) + RESPONSE_OVERHEAD
 }
 
-/// Returns the input tokens of a request's tools.
+/// Returns the number of input tokens in a request's tools.
 pub(crate) fn count_tools(tools: &[Tool]) -> u64 {
     let tokens = tools.iter().map(|tool| {
         let text = count(&tool.name) + count(&tool.description);
@@ -88,7 +88,7 @@ pub(crate) fn count_tools(tools: &[Tool]) -> u64 {
     tokens.sum()
 }
 
-/// Returns the output tokens of a response, including visible reasoning.
+/// Returns the number of output tokens in a response, including visible reasoning.
 pub(crate) fn count_response(answer: &ModelResponse) -> u64 {
     count_message(&answer.to_message()) - MESSAGE_OVERHEAD
 }

@@ -51,7 +51,8 @@ impl TrialGateway {
         let (api, body) = (model.api, request.body.clone());
         let reported = whole.usage.map(|usage| usage.input);
         let text = text_or_reasoning(&whole.items);
-        // Run this off the async threads: a long conversation takes many milliseconds.
+        // Run this off the async threads, because parsing a long conversation takes many
+        // milliseconds.
         let found =
             tokio::task::spawn_blocking(move || find_problem(checks, api, &body, &text, reported));
         let (what, hint) = found.await.ok()??;

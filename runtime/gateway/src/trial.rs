@@ -152,13 +152,13 @@ impl TrialGateway {
         self.route.price.as_ref().map(|price| price.request_cost(usage))
     }
 
-    /// The single admission point. Resolves when the request may be sent alongside those in flight.
+    /// Admits a request. Resolves when the request may be sent alongside those in flight.
     ///
-    /// It waits while the amounts spent, reserved and requested together exceed a limit, and
-    /// rejects the request once a limit is reached. A limit on steps is therefore exact. A limit on
+    /// The request waits while the amounts spent, reserved and requested together exceed a limit.
+    /// It is rejected once a limit is reached. A limit on steps is therefore exact. A limit on
     /// tokens or cost is exceeded by at most the last admitted response, as long as no response is
-    /// larger than its reservation. After a response was larger, requests run one at a time. Time
-    /// limits and cancellation end the wait.
+    /// larger than its reservation. Once a response was larger than its reservation, requests run
+    /// one at a time. Time limits and cancellation end the wait.
     pub async fn admit(&self, reserve: RequestBounds) -> Result<Admission, RequestError> {
         self.admit_request(reserve, (false, false)).await
     }
@@ -241,8 +241,8 @@ impl TrialGateway {
         &*self.sink
     }
 
-    /// Notes whether the endpoint responded to an attempt. Returns whether it has responded in this
-    /// trial.
+    /// Notes whether the endpoint responded to an attempt. Returns whether the endpoint has
+    /// responded in this trial.
     pub(crate) fn note_attempt(&self, responds: bool) -> bool {
         self.responsive.fetch_or(responds, Ordering::Relaxed) || responds
     }

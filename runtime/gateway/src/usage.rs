@@ -58,7 +58,7 @@ fn output_bytes(whole: &CollectedResponse, reasoning: bool) -> u64 {
 /// Returns our own count of the request and of the received response.
 async fn estimate_usage(api: Api, request: &Bytes, whole: &CollectedResponse) -> Usage {
     let (request, answer) = (request.clone(), whole.to_model_response());
-    // Run this off the async threads: a long conversation takes many milliseconds.
+    // Run this off the async threads, because parsing a long conversation takes many milliseconds.
     let counted = tokio::task::spawn_blocking(move || {
         let input = match parse_request(api, &request) {
             Some(request) => tokens::count_request(&request),

@@ -25,7 +25,7 @@ pub(crate) struct Repair {
 pub(crate) enum Action {
     /// Renames the output limit.
     RenameLimit { from: &'static str, to: &'static str },
-    /// Lowers the output limit, in tokens. `once` limits this to the current request.
+    /// Lowers the output limit, in tokens. `once` limits the repair to the current request.
     OutputLimit { most: u64, once: bool },
     /// Sets an output limit, in tokens, if the request has none.
     ExplicitLimit(u64),
@@ -69,7 +69,8 @@ pub(crate) enum Action {
     NoEncryptedReasoning,
     /// Repeats the reasoning of a Responses turn before each of its calls.
     ReasoningEachCall,
-    /// Removes thinking of a Messages conversation if the endpoint rejects its signatures.
+    /// Removes thinking blocks from a Messages conversation if the endpoint rejects their
+    /// signatures.
     NoThinking,
     /// Replaces the signatures of Gemini's turns with the one that means "none".
     NoSignatures,
@@ -87,7 +88,7 @@ pub(crate) enum Action {
     NoTypeLists,
     /// Removes the schemas of tools without parameters.
     NoEmptySchemas,
-    /// Removes a keyword, given in lower case, from the schemas of tools.
+    /// Removes a keyword, given in lower case, from tool schemas.
     DropSchemaKeyword(String),
 }
 
@@ -273,7 +274,7 @@ mod tests {
         assert!(changed, "{repair:?} changed nothing");
         assert!(
             !repair.apply(api, &mut body, &NativeTurns::default()),
-            "{repair:?} changed it twice"
+            "{repair:?} is not idempotent"
         );
         assert_eq!(body, once);
         body.into()

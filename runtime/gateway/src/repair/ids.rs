@@ -28,7 +28,7 @@ pub(super) fn drop_foreign_item_ids(body: &mut Map<String, Value>) -> bool {
     })
 }
 
-/// Removes the ids of all items, because they refer to items that the endpoint did not keep.
+/// Removes the ids of all items, because these ids refer to items that the endpoint did not keep.
 /// Reasoning without encrypted content then becomes empty and is removed.
 pub(super) fn drop_item_ids(body: &mut Map<String, Value>) -> bool {
     let Some(input) = body.get_mut("input").and_then(Value::as_array_mut) else { return false };

@@ -32,8 +32,8 @@ pub(crate) struct AttemptResult {
     /// Why the body is not a response, and the usage billed for it.
     pub unreadable: Option<(String, Option<Usage>)>,
     pub ended: Option<AttemptEnd>,
-    /// Whether the key is split across several events of the response. If so, its bytes must not be
-    /// recorded.
+    /// Whether the key is split across several events of the response. If so, the response's bytes
+    /// must not be recorded.
     pub has_split_key: bool,
     pub took: Duration,
     /// Part of `took` before the first event, during which only comments arrived.
@@ -66,7 +66,7 @@ impl BrokenResponse {
         Self { said: Some(data.to_owned()), ..Self::new(why) }
     }
 
-    /// Describes an endpoint that sent nothing for this long.
+    /// Describes an endpoint that sent nothing for `time`.
     pub(super) fn silent(time: Duration) -> Self {
         let what = format!("no event for {:.0} s", time.as_secs_f64());
         Self { kind: FailureKind::Silent, what, said: None }
@@ -80,7 +80,8 @@ impl BrokenResponse {
         Self { kind, what, said: None }
     }
 
-    /// Describes a failure after a head with this status.
+    /// Converts to the failure of the attempt. `status` is the HTTP status, if a response head
+    /// arrived.
     pub(crate) fn to_failure(
         &self,
         status: Option<u16>,
@@ -107,7 +108,7 @@ impl AttemptResult {
                 broken.kind == FailureKind::Endpoint && broken.said.is_none()
             }
             Some(AttemptEnd::Cut(_)) => false,
-            // A complete JSON document was not cut.
+            // A complete JSON document was not cut off.
             None => {
                 self.unreadable.is_some()
                     && serde_json::from_slice::<IgnoredAny>(&self.raw).is_err()

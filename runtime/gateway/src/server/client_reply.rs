@@ -1,4 +1,4 @@
-//! The response that a client receives, as far as it exists.
+//! The response that a client receives, as far as it has been built.
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
@@ -8,21 +8,22 @@ use crate::codec::{Writer, neutral::Delta, sse};
 
 #[derive(Default)]
 pub(super) struct ClientReply {
-    /// The client's request without its conversation. A response repeats some of its fields.
+    /// The fields of the client's request, without the conversation. A response repeats some of
+    /// these fields.
     pub(super) asked: Map<String, Value>,
     /// Whether to hide usage that the gateway requested although the client did not.
     pub(super) hides_usage: bool,
-    /// The endpoint's headers that the client receives.
+    /// The endpoint's headers that are forwarded to the client.
     pub(super) headers: HeaderMap,
     /// Translates to the client's format. If `None`, bytes are passed on unchanged.
     pub(super) writer: Option<Box<dyn Writer>>,
     /// A non-streamed response, and its deltas.
     pub(super) whole: Option<(Bytes, Vec<Delta>)>,
-    /// Bytes that may be the end of the response.
+    /// Bytes that are held back because they may be the end of the response.
     pub(super) held: BytesMut,
     /// All bytes that were or will be sent.
     pub(super) given: BytesMut,
-    /// The status of a refusal.
+    /// The HTTP status, if the client receives an error response.
     pub(super) refused: Option<u16>,
 }
 

@@ -30,7 +30,7 @@ pub(super) struct ClientRequest {
     pub stream: bool,
     pub body: Bytes,
     pub class: RequestClass,
-    /// The conversation of the sub-agent that made it.
+    /// The conversation of the sub-agent that made the request, if a sub-agent made it.
     pub conversation: Option<Conversation>,
     pub losses: Losses,
     pub connection: Connection,
@@ -118,28 +118,28 @@ impl ClientRequest {
         }
     }
 
-    /// Records that the response to a main request never arrived completely and was not retried
-    /// here. If the client retries, nothing is lost. If it exits because of this, the endpoint is
-    /// the cause.
+    /// Records that the response to a main request never arrived completely and that the gateway
+    /// did not retry the request. If the client retries, nothing is lost. If the client exits
+    /// instead, the endpoint is the cause.
     fn note_lost_response(&self, why: &str) {
         if self.class == RequestClass::Main {
-            let what = format!("the agent's last request has no response: {why}");
+            let what = format!("the agent's last request got no complete response: {why}");
             let fault = Fault::new(Layer::Model, what)
-                .hint("a retry may succeed; if this happens often, see the endpoint's log");
+                .hint("a retry may succeed; if this happens often, check the endpoint's log");
             self.shared.tracker.note_lost_response(RequestError::Fault(fault));
         }
     }
 
-    /// Stops the trial, unless the endpoint rejected only this request. A side request may be
-    /// rejected before the trial is over, but only at a limit that the main conversation has also
-    /// reached.
+    /// Stops the trial, unless the endpoint rejected only this request. A limit that rejects a side
+    /// request also stops the trial, because the main conversation has reached the same limit.
     fn stop_trial_on(&self, error: &RequestError) {
         if !matches!(error, RequestError::Rejected { .. }) {
             self.shared.stop(error);
         }
     }
 
-    /// Records the end. Without a record there is no result, so a failure to record ends the trial.
+    /// Records how the request ended. A result must be recorded, so a failure to record it stops
+    /// the trial.
     async fn record_end_or_stop(&mut self, end: RequestEnd<'_>) -> Option<ErrorResponse> {
         let trial = Arc::clone(&self.shared.trial);
         let fault = self.record_end(&trial, end).await.err()?;
@@ -148,7 +148,7 @@ impl ClientRequest {
         Some(ErrorResponse::from_error(&error))
     }
 
-    /// Records the refusal, then sends it.
+    /// Records the error response, then sends it.
     async fn refuse(&mut self, refusal: &ErrorResponse) {
         self.shared.tracker.count_refusal(self.rejected.as_ref());
         self.reply.set_error(refusal.status.as_u16(), refusal.text(self.api));
@@ -224,8 +224,8 @@ impl ClientRequest {
         if class == RequestClass::Main {
             self.conversation = self.find_sub_agent(&request);
         }
-        // Also do this for a compaction, because no later request repeats the results of earlier
-        // calls.
+        // Collect the results even from a compaction request, because no later request repeats the
+        // results of earlier calls.
         if shared.calls {
             self.returned = shared.tracker.new_tool_results(&request);
         }

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-/// The conversation fields, taken out of a request. `null` replaces them there, so that the fields
-/// keep their order.
+/// The conversation fields, taken out of a request. In the request, `null` replaces each of them,
+/// so that the fields keep their order.
 #[derive(Debug)]
 pub(super) struct ConversationFields(Vec<(&'static str, Value)>);
 

@@ -12,7 +12,7 @@ pub(super) struct ErrorResponse {
     pub status: StatusCode,
     pub message: String,
     code: Option<String>,
-    /// The endpoint's own body, for a client of the same format.
+    /// The endpoint's own body, for a client that uses the endpoint's format.
     exact: Option<String>,
 }
 
@@ -34,7 +34,7 @@ impl ErrorResponse {
         Self { status: StatusCode::PAYMENT_REQUIRED, message, code, exact: None }
     }
 
-    /// Returns the refusal for an error. An endpoint's own rejection keeps its status.
+    /// Returns the error response for an error. An endpoint's own rejection keeps its status.
     pub(super) fn from_error(error: &RequestError) -> Self {
         match error {
             RequestError::Budget(kind) => Self::budget(*kind),
@@ -90,7 +90,7 @@ impl ErrorResponse {
         }
     }
 
-    /// Writes the refusal as an event, for a stream whose head has been sent.
+    /// Writes the error as an event, for a stream whose head has been sent.
     pub(super) fn event(&self, api: Api, out: &mut String) {
         let body = self.body(api);
         match api {

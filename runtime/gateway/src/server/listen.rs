@@ -44,8 +44,8 @@ pub struct GatewayServer {
     shared: Arc<ServerState>,
 }
 
-/// A listener on this host. Dropping it closes it and its connections. Requests in flight are still
-/// charged and recorded.
+/// A listener on this host. Dropping the handle closes the listener and its connections. Requests
+/// in flight are still charged and recorded.
 #[derive(Debug)]
 pub struct ListenerHandle {
     address: SocketAddr,
@@ -98,8 +98,8 @@ impl GatewayServer {
         self
     }
 
-    /// Returns the client's API key. It gives access to this trial's gateway only and is worthless
-    /// to any provider.
+    /// Returns the client's API key. The key gives access to this trial's gateway only. No provider
+    /// accepts it.
     pub fn token(&self) -> &str {
         self.shared.token.as_str()
     }
@@ -171,11 +171,12 @@ impl GatewayServer {
         self.shared.tracker.last_rejection()
     }
 
-    /// Admits no further requests and returns when those in flight are charged and recorded.
+    /// Admits no further requests. Resolves when all requests in flight have been charged and
+    /// recorded.
     pub async fn close(&self) {
         let mut in_flight = self.shared.in_flight.subscribe();
         self.shared.in_flight.send_modify(|(_, open)| *open = false);
-        // The sender lives as long as `self`, so only the count ends this.
+        // The sender lives as long as `self`, so the wait ends only when the count reaches zero.
         let _ = in_flight.wait_for(|(count, _)| *count == 0).await;
     }
 }
@@ -215,7 +216,7 @@ async fn respond(
     };
     let refuse = |refusal: &ErrorResponse| Ok(to_http_response(api, refusal));
     if !shared.token.authorizes(&head.headers, head.uri.query()) {
-        let message = "the key is not this trial's token";
+        let message = "the API key is not this trial's token";
         shared.tracker.count_refusal(None);
         return refuse(&ErrorResponse::new(StatusCode::UNAUTHORIZED, message));
     }
@@ -250,7 +251,8 @@ async fn respond(
     let Some(guard) = RequestGuard::new(&shared) else {
         return refuse(&ErrorResponse::from_error(&RequestError::Cancelled));
     };
-    // Invalid JSON is refused like any other request of the trial, with a number and a record.
+    // Invalid JSON is rejected later, so that the request gets a number and a record like any
+    // other.
     let asked = serde_json::from_slice::<Value>(&body);
     let stream = match (&named, &asked) {
         (Some(named), _) => named.stream,
@@ -283,8 +285,8 @@ async fn respond(
         call.run(asked).await;
         drop(guard);
     });
-    // An error means that the task panicked. It closes the connection, because there is no
-    // response.
+    // An error means that the task panicked. Returning an error closes the connection, because
+    // there is no response to send.
     answered.await.map_err(|_| RequestError::Cancelled)
 }
 

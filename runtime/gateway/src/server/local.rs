@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::tokens;
 
-/// Returns the model list, or one model of it. The arm has only one model, which serves all
-/// requests, so a client that names another model gets this one under that name.
+/// Returns the model list, or the entry of a single model. The arm has only one model, which serves
+/// all requests. If a client names another model, the arm's model is returned under that name.
 pub(super) fn models(api: Api, model: &ModelSpec, one: Option<&str>) -> Value {
     let name = one.unwrap_or(&model.name);
     let listed = match api {
@@ -36,8 +36,8 @@ pub(super) fn models(api: Api, model: &ModelSpec, one: Option<&str>) -> Value {
     }
 }
 
-/// Counts all texts of the request locally, the same for every model. Nothing is sent, so nothing
-/// is charged.
+/// Counts the tokens of all texts in the request locally, with the same tokenizer for every model.
+/// Nothing is sent, so nothing is charged.
 pub(super) async fn count_tokens(api: Api, body: Bytes) -> Value {
     let counted = tokio::task::spawn_blocking(move || {
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
@@ -50,8 +50,8 @@ pub(super) async fn count_tokens(api: Api, body: Bytes) -> Value {
     }
 }
 
-/// Counts all strings except keys. Some keys, such as those in a schema, are part of the text that
-/// the model sees, but an estimate can ignore them.
+/// Counts the tokens of all strings except keys. Some keys, such as those in a schema, are part of
+/// the text that the model sees, but an estimate can ignore them.
 fn count_strings(value: &Value) -> u64 {
     match value {
         Value::String(text) => tokens::count(text),

@@ -65,7 +65,7 @@ impl ServerPolicy {
         self.withheld.get(&api)
     }
 
-    /// Returns the client's headers that an endpoint of the same format receives.
+    /// Returns the client's headers that are forwarded to an endpoint with the same format.
     pub(super) fn request_headers(&self, headers: &HeaderMap) -> HeaderMap {
         let passes = |name: &str| {
             let dropped = &self.headers.request_dropped;
@@ -77,7 +77,7 @@ impl ServerPolicy {
         pairs.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
-    /// Returns the endpoint's headers that the client receives.
+    /// Returns the endpoint's headers that are forwarded to the client.
     pub(super) fn response_headers(&self, headers: &HeaderMap) -> HeaderMap {
         let kept = self.headers.response_kept.iter();
         let pairs = kept.filter_map(|name| {

@@ -120,14 +120,14 @@ impl ClientRequest {
         end: RequestEnd<'_>,
     ) -> Result<(), Fault> {
         let (route, sink) = (trial.route(), trial.sink());
-        // Do this before the end is sent, because the client may exit right after it.
+        // Count the response before its end is sent, because the client may exit right after that.
         if let (Some(answer), true) = (end.answer, end.delivered) {
             let main = self.class == RequestClass::Main;
             self.shared.tracker.count_response(answer, main, self.conversation.is_some());
         }
         let status = match self.reply.refused {
             Some(status) => status,
-            // The stream's head was already sent when the stream was cut.
+            // The stream's head was already sent when the stream was cut off.
             None if end.delivered
                 || self.connection.has_started_response() && end.answer.is_none() =>
             {

@@ -29,7 +29,7 @@ pub(super) struct GeminiTarget {
 }
 
 /// Returns the route of a request. `messages` says whether the client uses the Anthropic API. Some
-/// of its paths are the same as OpenAI's.
+/// of that API's paths are the same as OpenAI's.
 pub(super) fn route(method: &Method, path: &str, messages: bool) -> Route {
     let trimmed = path.trim_matches('/');
     if let Some(rest) = parse_gemini_path(trimmed) {
@@ -75,8 +75,8 @@ pub(super) fn route(method: &Method, path: &str, messages: bool) -> Route {
     }
 }
 
-/// Returns the model and the action of a Gemini path. The inner `None` means that its form is
-/// invalid.
+/// Returns the model and the action of a Gemini path, `None` for another API's path, or
+/// `Some(None)` for a Gemini path that is malformed.
 fn parse_gemini_path(path: &str) -> Option<Option<(&str, Option<&str>)>> {
     let rest = path.strip_prefix("v1beta").or_else(|| {
         // Paths of the stable version look like those of other APIs. Only the colon before the

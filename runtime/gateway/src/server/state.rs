@@ -26,7 +26,7 @@ pub(super) struct ServerState {
     pub(super) numbers: AtomicU64,
     /// Number of requests in flight, and whether new ones are admitted.
     pub(super) in_flight: watch::Sender<(usize, bool)>,
-    /// The first refusal that ends the trial.
+    /// The first error that stopped the trial.
     pub(super) stopped: watch::Sender<Option<RequestError>>,
     pub(super) tracker: TrafficTracker,
     /// Responses that clients of the Responses API may continue.

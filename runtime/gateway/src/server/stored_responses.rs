@@ -15,8 +15,8 @@ use serde_json::{Map, Value, json};
 pub(super) struct StoredResponses(Mutex<HashMap<String, Vec<Value>>>);
 
 impl StoredResponses {
-    /// Replaces `previous_response_id` with the conversation it refers to. An unknown id stays and
-    /// is refused.
+    /// Replaces `previous_response_id` with the conversation it refers to. An unknown id stays in
+    /// the request, which is then rejected.
     pub(super) fn expand(&self, request: &mut Map<String, Value>) {
         let stored = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = request.get("previous_response_id").and_then(Value::as_str);
@@ -27,7 +27,7 @@ impl StoredResponses {
         request.insert("input".into(), items.into());
     }
 
-    /// Stores a response. `asked` is the input of its request.
+    /// Stores a response. `asked` is the input of the request that it answers.
     pub(super) fn store(&self, asked: &[Value], response: &Value) {
         let Some(id) = response["id"].as_str() else { return };
         let mut items = asked.to_vec();

@@ -31,8 +31,8 @@ impl Token {
         &self.0
     }
 
-    /// Whether a request contains the token. Each API has its own place for a key; all of them are
-    /// accepted.
+    /// Whether a request contains the token. Each API puts the key in a different place. All these
+    /// places are accepted.
     pub(super) fn authorizes(&self, headers: &HeaderMap, query: Option<&str>) -> bool {
         let text = |name: &str| headers.get(name)?.to_str().ok();
         let bearer = text(header::AUTHORIZATION.as_str())

@@ -59,9 +59,9 @@ impl TrafficTracker {
         self.state().rejected = Some(error);
     }
 
-    /// Counts a response. `main` says whether it belongs to the main conversation and was
+    /// Counts a response. `main` says whether the response belongs to the main conversation and was
     /// delivered. The agent's own last response determines how the agent ended. A response to a
-    /// `sub_agent` is used for this only if there is no other.
+    /// `sub_agent` is used instead only if the agent itself has received none.
     pub(super) fn count_response(&self, answer: &ModelResponse, main: bool, sub_agent: bool) {
         let mut state = self.state();
         state.refused = 0;
@@ -110,8 +110,9 @@ impl TrafficTracker {
 }
 
 impl ToolResult {
-    /// Returns the events that a built-in loop would record. Facts that only the client knows are
-    /// left out (the exit status) or given for all calls of a response together (the time).
+    /// Returns the events that a built-in loop would record. The client alone knows a call's exit
+    /// status and exact duration. The exit status is therefore missing, and all calls of a response
+    /// have the same duration.
     pub(super) fn events(self) -> [Event; 2] {
         let Self { call: ToolCall { id, name, arguments }, shown, took } = self;
         let parsed = serde_json::from_str::<Value>(&arguments);

@@ -435,7 +435,7 @@ async fn rejection_counts_for_the_model_if_text_and_count_agree() {
         }
     };
     assert!(own("flagged".into()).await, "a filter");
-    // The progress of another trial proves nothing.
+    // Another trial got past this point, but that does not make the model the cause.
     assert!(!own("bad".into()).await, "a text that explains nothing");
     assert!(!own("long".into()).await, "no model's window is that small");
     assert!(own(format!("long {}", "one two three ".repeat(4_000))).await, "our count agrees");
@@ -528,7 +528,8 @@ async fn stream_only_endpoint_is_asked_for_another_stream() {
     assert_eq!(requests_with_field(&kept, "stream"), [true, false, true]);
 }
 
-/// The servers of one endpoint may receive a new model one after the other.
+/// An endpoint's servers may get a new model one after another, so some of them may not know it
+/// yet.
 #[tokio::test]
 async fn model_that_has_responded_is_not_treated_as_unknown() {
     const UNKNOWN: &str = "HTTP/1.1 404 No\r\nconnection: close\r\n\r\n\
@@ -547,8 +548,8 @@ async fn model_that_has_responded_is_not_treated_as_unknown() {
     assert_eq!((count.load(Ordering::Relaxed), gateway.halt_faults().len()), (1, 1));
 }
 
-/// Checks the order of a request's events: first those under the current step, then the one under
-/// its own.
+/// Checks the order of a request's events: first the events under the current step, then the event
+/// under the request's own step.
 #[tokio::test]
 async fn settle_assigns_the_step_and_records_attempt_times() {
     let script = "[default]\ncontent = 'one piece after another'\nchunk_delay_seconds = 0.05\n\

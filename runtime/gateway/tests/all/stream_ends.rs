@@ -22,7 +22,7 @@ use crate::common::{RecordingSink, ask, model};
 #[derive(Clone, Copy)]
 enum AfterChunks {
     Holds,
-    /// Closes it in the middle of the body.
+    /// Closes the connection in the middle of the body.
     Breaks,
 }
 

@@ -1,5 +1,5 @@
-//! Endpoint errors about money and tools: uncounted output, dropped tools, calls returned as text,
-//! and the recorded responder.
+//! Tests endpoint errors that affect the cost or the tools: uncounted output, dropped tools, calls
+//! returned as text, and the recorded responder.
 
 #![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
@@ -181,7 +181,7 @@ async fn http_client_never_receives_the_end_of_a_call_as_text() {
         let tool = json!({"type": "function", "function": {"name": "shell", "parameters": {}}});
         let body = json!({"model": "m", "stream": stream, "tools": [tool],
             "messages": [{"role": "user", "content": "go"}]});
-        // A stream that was cut has no complete body.
+        // A stream that was cut off has no complete body.
         let sent = served.post("/v1/chat/completions", body.to_string()).send().await;
         let reported = match sent {
             Ok(response) => response.text().await.unwrap_or_default(),

@@ -30,7 +30,7 @@ fn install_packages() -> &'static Result<PathBuf, String> {
         let home = install_once("clis-1", |home| {
             std::fs::create_dir_all(home).map_err(|error| error.to_string())?;
             // Each package has a single program in a platform package. The install scripts only
-            // move it.
+            // move that program.
             let quiet = ["--no-audit", "--no-fund", "--ignore-scripts"];
             let mut npm = npm()?;
             run(npm.args(["install", "--prefix"]).arg(home).args(quiet).args(PACKAGES))

@@ -8,7 +8,8 @@ use std::{
 
 use crate::not_run::not_run;
 
-/// Variable with the directory that keeps clients between runs. Default: a temporary directory.
+/// Environment variable with the directory in which installed clients are kept between runs.
+/// Default: a temporary directory.
 const FOLDER: &str = "PROCTOR_CLIENTS_DIR";
 
 pub fn folder() -> PathBuf {
@@ -55,8 +56,8 @@ pub fn npm() -> Result<Command, String> {
     Ok(npm)
 }
 
-/// Returns a directory that `make` fills once. A lock prevents two runs from filling it at once.
-/// After an interrupted run, it is filled again.
+/// Returns a directory that `make` fills once. A lock prevents two runs from filling the directory
+/// at the same time. If a run is interrupted, the next run fills the directory again.
 pub fn install_once(
     name: &str,
     make: impl FnOnce(&Path) -> Result<(), String>,
