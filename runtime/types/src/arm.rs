@@ -8,8 +8,8 @@ use crate::{
     sha256_hex,
 };
 
-/// The version of the factors. Increase it whenever a factor is added, removed or changes its
-/// meaning, so that old and new arms have different ids.
+/// The version of the set of factors. Increment it whenever a factor is added or removed or changes
+/// its meaning, so that old and new arms have different ids.
 pub const FACTOR_SCHEMA: u32 = 2;
 
 /// The scaffold name of arms whose patches were produced outside Proctor.
@@ -43,13 +43,13 @@ pub struct Arm {
     /// Which optional parts of a task the agent receives.
     #[serde(default, skip_serializing_if = "StatementSpec::is_default")]
     pub statement: StatementSpec,
-    /// Every prompt text of the scaffold, by template name.
+    /// The scaffold's prompt texts, by template name.
     pub prompts: Value,
     /// Scaffold-specific settings.
     #[serde(default)]
     pub settings: Value,
     /// Whether the arm is a control, which the other arms are compared with. Not a factor. `gold`
-    /// and `noop` are controls without this key.
+    /// and `noop` are controls even without this key.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub control: bool,
     /// The trial and step that the arm's trials continue from. Absent if they start from the

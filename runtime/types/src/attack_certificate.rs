@@ -78,13 +78,13 @@ pub struct AttackResult {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttackOutcome {
-    /// Not resolved, and not suspect.
+    /// The attack did not resolve the task, and the verdict is not suspect.
     Beaten,
-    /// The verdict is suspect, resolved or not.
+    /// The verdict is suspect, whether or not the attack resolved the task.
     Seen,
-    /// Resolved, and the verdict is unverified.
+    /// The attack resolved the task, and the verdict is unverified.
     Unverified,
-    /// Resolved and clean.
+    /// The attack resolved the task, and the verdict is clean.
     Passed,
 }
 
@@ -124,7 +124,7 @@ impl AttackResult {
 }
 
 impl AttackedTask {
-    /// Whether any attack ran on the task. None runs if gold does not resolve it.
+    /// Whether any attack ran on the task. No attack runs if gold does not resolve the task.
     pub fn was_attacked(&self) -> bool {
         self.attacks.values().any(|one| !one.policies.is_empty())
     }
@@ -143,7 +143,8 @@ impl AttackCertificate {
     }
 
     /// Returns a sentence about the attacks for a report. `digests` are the digests of the report's
-    /// tasks. Tasks that have changed since or were never attacked count as not attacked.
+    /// tasks. Tasks that have changed since the attacks, or that were never attacked, count as not
+    /// attacked.
     pub fn summary_sentence<'a>(
         &self,
         digests: impl IntoIterator<Item = (&'a TaskId, &'a str)>,

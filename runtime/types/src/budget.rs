@@ -13,7 +13,7 @@ use crate::{MAX_COST_USD, MAX_COUNT, MAX_SECONDS, TokenClasses, Usage};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
-    /// Delivered responses. Never exceeded.
+    /// Maximum number of delivered responses. Never exceeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 50)]
@@ -23,7 +23,7 @@ pub struct Budget {
     #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 50)]
     pub main_steps: Option<u64>,
-    /// Input tokens. The last response may exceed this and all limits below.
+    /// Input tokens. The last response may exceed this limit and all limits below it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 1000000)]
@@ -43,7 +43,7 @@ pub struct Budget {
     #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 100000)]
     pub uncached_input_tokens: Option<u64>,
-    /// Cost in US dollars. The model needs a price.
+    /// Cost in US dollars. The model must have a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MAX_COST_USD))]
     #[schemars(example = 2.5)]
@@ -90,12 +90,12 @@ pub struct Budget {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SharedLimits {
-    /// Delivered responses. Never exceeded.
+    /// Maximum number of delivered responses. Never exceeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 5000)]
     pub steps: Option<u64>,
-    /// Input tokens. The last response may exceed this and all limits below.
+    /// Input tokens. The last response may exceed this limit and all limits below it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 100000000)]
@@ -115,7 +115,7 @@ pub struct SharedLimits {
     #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 10000000)]
     pub uncached_input_tokens: Option<u64>,
-    /// Cost in US dollars. The model needs a price.
+    /// Cost in US dollars. The model must have a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MAX_COST_USD))]
     #[schemars(example = 50.0)]
@@ -145,13 +145,14 @@ pub enum BudgetEnding {
     /// No more requests are sent.
     #[default]
     Hard,
-    /// The model gets one more response after a limit on steps, tokens or cost. It is recorded separately, does not
-    /// count as a step, and its tool calls are not run.
+    /// The model may give one more response after a limit on steps, tokens or cost is reached. The
+    /// response is recorded separately and does not count as a step, and its tool calls are not
+    /// run.
     Grace,
 }
 
 impl BudgetEnding {
-    /// Whether this is the default. Serde then omits the key.
+    /// Whether this is the default, in which case Serde omits the key.
     pub fn is_hard(&self) -> bool {
         *self == Self::Hard
     }
@@ -227,7 +228,7 @@ impl fmt::Display for BudgetKind {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetScope {
-    /// The trial's own limit. Its patch is graded.
+    /// The trial's own limit. The patch of a trial that reaches this limit is still graded.
     #[default]
     Trial,
     /// `[budget.arm]`: the shared limit of all trials of the arm.
@@ -237,7 +238,7 @@ pub enum BudgetScope {
 }
 
 impl BudgetScope {
-    /// Whether this is the trial's own limit, the default. Serde then omits the key.
+    /// Whether this is the trial's own limit, which is the default, so that Serde omits the key.
     pub fn is_trial(&self) -> bool {
         *self == Self::Trial
     }
@@ -262,15 +263,16 @@ pub enum RequestClass {
     /// The main conversation. Each delivered response is a step.
     #[default]
     Main,
-    /// A side request, such as for a title or a summary. It costs tokens and money but is not a step.
+    /// A side request, such as for a title or a summary. A side request costs tokens and money but
+    /// is not a step.
     Side,
 }
 
-/// What a trial has spent so far. Tokens and cost cover all requests; the `side_` fields cover side
+/// What a trial has spent so far. Tokens and cost cover all requests. The `side_` fields cover side
 /// requests only.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spending {
-    /// Responses of the main conversation that were delivered to the scaffold.
+    /// Responses in the main conversation that were delivered to the scaffold.
     pub steps: u64,
     /// Steps of sub-agents, included in `steps`.
     #[serde(default, skip_serializing_if = "crate::egress::is_zero")]
@@ -298,16 +300,16 @@ pub struct Spending {
     /// Output tokens of side requests, included in `output_tokens`.
     #[serde(default)]
     pub side_output_tokens: u64,
-    /// Responses after the limit, not included in the counts above.
+    /// Responses received after a limit was reached. Not included in the counts above.
     #[serde(default)]
     pub grace_answers: u64,
-    /// Input tokens of responses after the limit.
+    /// Input tokens of the responses received after a limit was reached.
     #[serde(default)]
     pub grace_input_tokens: u64,
-    /// Output tokens of responses after the limit.
+    /// Output tokens of the responses received after a limit was reached.
     #[serde(default)]
     pub grace_output_tokens: u64,
-    /// Cost in US dollars of responses after the limit.
+    /// Cost in US dollars of the responses received after a limit was reached.
     #[serde(default)]
     pub grace_cost_usd: f64,
     /// Whether a response used more than its reservation. Concurrent requests may then have
@@ -361,7 +363,7 @@ impl Spending {
         self.unpriced |= other.unpriced;
     }
 
-    /// Adds a response after the limit.
+    /// Adds a response that was received after a limit was reached.
     pub fn add_grace(&mut self, usage: &Usage, cost_usd: Option<f64>, delivered: bool) {
         self.grace_answers += u64::from(delivered);
         self.grace_input_tokens += usage.input;
@@ -371,7 +373,7 @@ impl Spending {
         self.estimated |= usage.estimated;
     }
 
-    /// Adds the usage and cost of one attempt, successful or not. If its response was delivered,
+    /// Adds the usage and cost of one attempt, successful or not. If the response was delivered,
     /// also counts a step or a side request.
     pub fn add(
         &mut self,

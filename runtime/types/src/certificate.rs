@@ -18,13 +18,13 @@ pub const CERTIFICATE_SCHEMA: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Certificate {
-    /// [`CERTIFICATE_SCHEMA`] when it was written.
+    /// The value of [`CERTIFICATE_SCHEMA`] when the certificate was written.
     pub schema_version: u32,
-    /// The version of Proctor that wrote it.
+    /// The version of Proctor that wrote the certificate.
     pub proctor: String,
     /// Identifies the grader's code and policies.
     pub grader: String,
-    /// When it was written, in seconds since the Unix epoch.
+    /// When the certificate was written, in seconds since the Unix epoch.
     pub made: u64,
     /// `native` or `docker`. The certificate does not apply to runs on the other back end.
     pub backend: String,
@@ -88,11 +88,12 @@ impl Certificate {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FlakePolicy {
-    /// Run and show them, but ignore their results.
+    /// Run and show these tests, but ignore their results.
     #[default]
     Quarantine,
-    /// Grade a trial twice more if only such tests failed. The majority counts.
+    /// Grade a trial twice more if only such tests failed. The majority of the three results
+    /// counts.
     Vote,
-    /// Count them like other tests.
+    /// Count these tests like all other tests.
     Count,
 }

@@ -31,20 +31,21 @@ pub struct Details {
     /// The commit of the repository that the task starts from.
     #[serde(skip_serializing_if = "DetailField::is_absent")]
     pub base_commit: DetailField<String>,
-    /// The version of the library. SWE-bench selects test commands by it.
+    /// The library's version, by which SWE-bench selects test commands.
     #[serde(skip_serializing_if = "DetailField::is_absent")]
     pub version: DetailField<String>,
     /// The commit that the benchmark's image was built for. Unused.
     #[serde(skip_serializing_if = "DetailField::is_absent")]
     pub environment_setup_commit: DetailField<String>,
-    /// When the pull request was opened, as in the row. The task's date if the task has no
-    /// `created_at`.
+    /// When the pull request was opened, according to the row. This is the task's date if the task
+    /// has no `created_at`.
     #[serde(skip_serializing_if = "DetailField::is_absent")]
     pub created_at: DetailField<String>,
     /// Difficulty according to the benchmark's authors (`<15 min fix`). Unused.
     #[serde(skip_serializing_if = "DetailField::is_absent")]
     pub difficulty: DetailField<String>,
-    /// The number of the pull request; some rows store it as text. FEA-Bench's loader finds commits by it.
+    /// The number of the pull request; some rows store it as text. FEA-Bench's loader uses it to
+    /// find commits.
     #[serde(skip_serializing_if = "DetailField::is_absent")]
     pub pull_number: DetailField<NumberOrText>,
     /// URL of the pull request. Unused.
@@ -71,7 +72,7 @@ pub struct Details {
     /// official verdict.
     #[serde(skip_serializing_if = "DetailField::is_absent")]
     pub log_parser_code: DetailField<String>,
-    /// Alias of `log_parser`, used if that is absent (SWE-bench-Live).
+    /// Alias of `log_parser`, used if `log_parser` is absent (SWE-bench-Live).
     #[serde(skip_serializing_if = "DetailField::is_absent")]
     pub parser: DetailField<String>,
     /// SWE-rebench's settings for the repository, as an object or as JSON text.
@@ -84,7 +85,7 @@ pub struct Details {
     /// Arguments appended to `test_cmd`: files or modules. Empty for the whole suite.
     #[serde(skip_serializing_if = "DetailField::is_absent")]
     pub test_directives: DetailField<Vec<String>>,
-    /// Pass-to-pass files (FeatureBench).
+    /// Files that contain the pass-to-pass tests (FeatureBench).
     #[serde(skip_serializing_if = "DetailField::is_absent")]
     pub p2p_files: DetailField<Vec<String>>,
     /// Whether expected test ids name tests (`ids`) or whole files (`files`).
@@ -116,7 +117,8 @@ pub struct Details {
     #[serde(skip_serializing_if = "DetailField::is_absent")]
     pub library_name: DetailField<String>,
 
-    /// Number of functions that the gold patch adds. Reports group by it (FEA-Bench).
+    /// Number of functions that the gold patch adds. Reports group tasks by this number
+    /// (FEA-Bench).
     #[serde(skip_serializing_if = "DetailField::is_absent")]
     pub functions_added: DetailField<u64>,
     /// Number of classes that the gold patch adds (FEA-Bench).
@@ -164,8 +166,8 @@ impl<'de> Deserialize<'de> for Details {
     }
 }
 
-/// This function is not generic, because this large code would otherwise be instantiated for every
-/// input format.
+/// Not generic, because the compiler would otherwise instantiate this large code for every input
+/// format.
 fn deserialize_details(value: Value) -> Result<Details, serde_json::Error> {
     Details::deserialize(value)
 }
@@ -198,7 +200,7 @@ pub struct NewComponent {
 /// Deserializing never fails, and serializing restores the original value.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum DetailField<T> {
-    /// The row does not have it.
+    /// The row does not have the field.
     #[default]
     Absent,
     /// The value has the expected type.

@@ -14,7 +14,7 @@ pub struct UrlRequest {
     pub url: String,
     /// Whether the proxy allowed the request.
     pub decision: UrlDecision,
-    /// The pattern that decided, as configured. Absent if no pattern matched.
+    /// The configured pattern that allowed or denied the request. Absent if no pattern matched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
     /// Why the request was denied, or would have been without `network.audit`. Absent otherwise.
@@ -29,7 +29,8 @@ pub struct UrlRequest {
     /// Why an allowed request failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Bytes of request bodies sent to the server. For a connection without inspection: all bytes.
+    /// Bytes of request bodies sent to the server. For a connection without inspection, all bytes
+    /// count.
     pub bytes_up: u64,
     /// Bytes of response bodies sent to the client, counted like `bytes_up`.
     pub bytes_down: u64,
@@ -54,7 +55,7 @@ pub(crate) fn is_zero(count: &u64) -> bool {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UrlDecision {
-    /// A pattern or the mode allows it.
+    /// A pattern or the mode allows the request.
     Allowed,
     /// Denied. [`UrlRequest::reason`] says why.
     #[default]

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A prepared environment, identified by hashes because names such as image tags can move.
+/// A prepared environment, identified by hashes because a name such as an image tag can later refer
+/// to another image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnvironmentRecord {
     /// SHA-256 of the base, source, set-up lines, work directory and variables. On Docker, it also
@@ -13,11 +14,11 @@ pub struct EnvironmentRecord {
     /// Identifies the content of the base: the id of an image, or else a SHA-256.
     pub base: String,
     /// The image as `repository@sha256:...`, for pulling the same image from its registry. Absent
-    /// if it did not come from a registry.
+    /// if the image did not come from a registry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// The user of the task's commands, who owns the work directory and the home directory. Absent
-    /// for root.
+    /// The user that runs the task's commands and owns the work directory and the home directory.
+    /// Absent for root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// Environment variables that state the CPU limit, for commands that do not set them.

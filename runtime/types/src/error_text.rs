@@ -26,7 +26,7 @@ const LIBRARY_PREFIXES: [&str; 12] = [
 const REASON_REWRITES: [(&str, &str); 20] = [
     ("Connection refused", "connection refused: no server is listening there"),
     ("Connection reset by peer", "the other side closed the connection"),
-    ("Broken pipe", "broken pipe: the other side closed it"),
+    ("Broken pipe", "broken pipe: the other end was closed"),
     ("Name or service not known", "unknown host name"),
     ("No address associated with hostname", "unknown host name"),
     ("Temporary failure in name resolution", "temporary failure while looking up the host name"),
@@ -36,13 +36,13 @@ const REASON_REWRITES: [(&str, &str); 20] = [
     ("connection closed before message completed", "the connection was closed without a response"),
     ("end of file before message length reached", "the response ended too early"),
     ("unexpected EOF during chunk size line", "the response ended too early"),
-    ("unexpected end of file", "it is truncated"),
+    ("unexpected end of file", "the data is truncated"),
     ("peer closed connection without sending TLS close_notify", "the response ended too early"),
     ("invalid HTTP version parsed", "the server's response is not valid HTTP"),
     ("received corrupt message of type InvalidContentType", "the server does not speak TLS"),
-    ("invalid peer certificate: UnknownIssuer", "its certificate has an untrusted issuer"),
-    ("invalid peer certificate: Expired", "its certificate has expired"),
-    ("invalid peer certificate", "its certificate is invalid"),
+    ("invalid peer certificate: UnknownIssuer", "the server's certificate has an untrusted issuer"),
+    ("invalid peer certificate: Expired", "the server's certificate has expired"),
+    ("invalid peer certificate", "the server's certificate is invalid"),
     ("received fatal alert", "the server rejected the TLS connection"),
 ];
 
@@ -84,7 +84,7 @@ pub fn describe_io_error(error: &io::Error) -> String {
         (EMFILE, _) => PROCESS_OPEN_FILES_MESSAGE,
         (_, ErrorKind::ConnectionRefused) => "connection refused: no server is listening there",
         (_, ErrorKind::ConnectionReset) => "the other side closed the connection",
-        (_, ErrorKind::BrokenPipe) => "broken pipe: the other side closed it",
+        (_, ErrorKind::BrokenPipe) => "broken pipe: the other end was closed",
         (_, ErrorKind::TimedOut) => "no response in time",
         _ => return remove_os_error_numbers(&error.to_string()),
     };
@@ -166,7 +166,7 @@ const PARSER_MESSAGES: [&str; 11] = [
     "control character (\\u0000-\\u001F)",
 ];
 
-/// Types of found values, in the parser's words and in the user's.
+/// Types of the values that a parser found: the parser's name, and the name that users know.
 const FOUND_TYPES: [(&str, &str); 12] = [
     ("string ", "the string "),
     ("integer ", "the number "),
@@ -182,7 +182,7 @@ const FOUND_TYPES: [(&str, &str); 12] = [
     ("enum", "a string"),
 ];
 
-/// Expected types, in the parser's words and in the user's.
+/// Types that a parser expected: the parser's name, and the name that users know.
 const EXPECTED_TYPES: [(&str, &str); 10] = [
     ("a borrowed string", "a string"),
     ("string or map", "a string"),
@@ -305,11 +305,11 @@ fn expected_names(rest: &str) -> String {
 
 fn truncation_error(body: &str) -> Option<(&str, String)> {
     let at = body.find("EOF while parsing ")?;
-    Some((&body[..at], "it is truncated".to_owned()))
+    Some((&body[..at], "the data is truncated".to_owned()))
 }
 
-/// Rewrites any other message of a JSON parser. Syntax errors always have a line, so text without
-/// one is not rewritten.
+/// Rewrites any other message of a JSON parser. Syntax errors always state a line number, so text
+/// without a line number is not rewritten.
 fn syntax_error(body: &str, placed: bool) -> Option<(&str, String)> {
     const SYNTAX_ERRORS: [&str; 9] = [
         "expected value",
@@ -324,7 +324,7 @@ fn syntax_error(body: &str, placed: bool) -> Option<(&str, String)> {
     ];
     let at = SYNTAX_ERRORS.iter().filter_map(|said| body.find(said)).min()?;
     let is_shape = body[at..].starts_with("data did not match");
-    let message = if is_shape { "it matches no known format" } else { "invalid JSON" };
+    let message = if is_shape { "the value matches no known format" } else { "invalid JSON" };
     (placed || is_shape).then(|| (&body[..at], message.to_owned()))
 }
 
@@ -352,7 +352,7 @@ mod tests {
         ),
         (
             "error sending request: client error (Connect): invalid peer certificate: UnknownIssuer",
-            "its certificate has an untrusted issuer",
+            "the server's certificate has an untrusted issuer",
         ),
         (
             "request or response body error: error reading a body from connection: end of file before message \
@@ -389,7 +389,7 @@ mod tests {
             "f: unknown variant `x`, expected `native` or `docker`",
             "f: unknown value `x`; expected `native` or `docker`",
         ),
-        ("EOF while parsing an object at line 1 column 7", "it is truncated"),
+        ("EOF while parsing an object at line 1 column 7", "the data is truncated"),
         ("a.json: expected value at line 1 column 1", "a.json: invalid JSON"),
         ("the model expected value for money", "the model expected value for money"),
         ("whatever a user wrote: as it is", "whatever a user wrote: as it is"),

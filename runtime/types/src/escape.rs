@@ -47,7 +47,7 @@ pub(crate) fn is_unprintable(character: char) -> bool {
         | '\u{feff}'
         | '\u{fff9}'..='\u{fffb}'
         | '\u{e0000}'..='\u{e0fff}' => true,
-        // Control characters, and noncharacters, which pages must not contain.
+        // Control characters, and noncharacters, which HTML pages must not contain.
         other => {
             let code = u32::from(other);
             other.is_control() || code & 0xfffe == 0xfffe || (0xfdd0..=0xfdef).contains(&code)

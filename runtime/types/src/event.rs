@@ -83,8 +83,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         environment: Option<crate::EnvironmentRecord>,
     },
-    /// A request is about to be sent. Only what it adds to the previous request is recorded here;
-    /// the following `model_attempted` events have the hash of its exact bytes.
+    /// A request is about to be sent. This event records only what the request adds to the previous
+    /// one. The `model_attempted` events that follow have the hash of the request's exact bytes.
     ModelAsked {
         /// The request, without messages that earlier requests contained.
         ask: ModelRequestRecord,
@@ -112,8 +112,8 @@ pub enum Event {
         /// time in which a response's stream contained only comments.
         #[serde(default, skip_serializing_if = "is_zero")]
         lost_seconds: f64,
-        /// Seconds from the request to the first byte of the response's body. Absent if there was
-        /// none.
+        /// Seconds from the request to the first byte of the response's body. Absent if no byte of
+        /// the body arrived.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         first_byte_seconds: Option<f64>,
         /// The tokens that the attempt was charged for.
@@ -155,10 +155,10 @@ pub enum Event {
         /// Whether the request belongs to the main conversation or is a side request.
         class: RequestClass,
         /// The sub-agent's conversation, according to `[requests.sub_agents]` of the manifest.
-        /// Absent if the agent itself made the request, or if this is unknown.
+        /// Absent if the agent itself made the request, or if it is unknown which agent did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         conversation: Option<String>,
-        /// The conversation that started `conversation`, if the client names it.
+        /// The conversation that started `conversation`, if the client names its parent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         parent: Option<String>,
         /// Whether the client requested a stream.
@@ -172,7 +172,7 @@ pub enum Event {
         delivered: bool,
         /// Blob hash of the request as the client sent it.
         request: String,
-        /// Blob hash of the response as sent to the client. Absent if none was sent.
+        /// Blob hash of the response as sent to the client. Absent if no response was sent.
         response: Option<String>,
         /// Fields that the translation between formats lost or that policy withheld.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -233,14 +233,14 @@ pub enum Event {
         stands_to: u64,
     },
     /// The trial starts from the state of another trial after a step. Earlier events belong to that
-    /// trial.
+    /// other trial.
     TrialForked {
         /// The original trial and the step.
         from: ForkOrigin,
         /// Hash of the manifest that was restored.
         snapshot: String,
-        /// What the other trial had spent by then. It counts towards this trial's limits if the
-        /// conversation is copied.
+        /// What the original trial had spent by that step. This spending counts towards the new
+        /// trial's limits if the conversation is copied.
         spent: crate::Spending,
         /// Blob hash of the changes outside the work directory, if there are any and they were
         /// recorded.
@@ -264,8 +264,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         outside: Option<OutsideState>,
     },
-    /// The model gave one more response after a limit. It is not a step, and its tool calls are not
-    /// run.
+    /// The model returned one more response after a limit was reached. The response does not count
+    /// as a step, and its tool calls are not run.
     GraceAnswered {
         /// The response.
         answer: ModelResponse,
@@ -313,8 +313,8 @@ pub enum Event {
     TrialEnded {
         /// How the trial ended.
         outcome: Box<Outcome>,
-        /// Size of the trial's blob pack in bytes at that time. A shorter pack has lost blobs.
-        /// Absent if no blobs were stored, and in older journals.
+        /// Size of the trial's blob pack, in bytes, when this event was written. If the pack is now
+        /// smaller, blobs have been lost. Absent if no blobs were stored, and in older journals.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         packed: Option<u64>,
     },
@@ -337,8 +337,8 @@ pub enum Event {
         results: String,
         /// The verdict, equal to `verdict.json`.
         verdict: Box<Verdict>,
-        /// Whether this event restores a withdrawn verdict because regrading failed. Absent if it
-        /// does not.
+        /// Whether this event restores a withdrawn verdict because regrading failed. Absent means
+        /// false.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         given_back: bool,
     },
@@ -408,8 +408,8 @@ fn is_zero(seconds: &f64) -> bool {
     *seconds == 0.0
 }
 
-/// Not derived: an untagged variant would accept known kinds with invalid fields and lose the error
-/// that names the field.
+/// Implemented by hand, because an untagged variant would accept known kinds with invalid fields
+/// and lose the error that names the field.
 impl<'de> Deserialize<'de> for Event {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let fields = Map::deserialize(deserializer)?;
@@ -424,8 +424,8 @@ impl<'de> Deserialize<'de> for Event {
     }
 }
 
-/// This function is not generic, because this large code would otherwise be instantiated in every
-/// crate that reads events.
+/// Not generic, because the compiler would otherwise instantiate this large code in every crate
+/// that reads events.
 fn deserialize_known_event(fields: Map<String, Value>) -> Result<Event, serde_json::Error> {
     Event::deserialize(Value::Object(fields))
 }
@@ -482,7 +482,7 @@ mod tests {
 
     use super::*;
 
-    /// The derived deserializer's error for an unknown kind lists the kinds that it knows.
+    /// For an unknown kind, the derived deserializer returns an error that lists all known kinds.
     #[test]
     fn kinds_match_the_event_variants() {
         let error = Event::deserialize(json!({"kind": "dreamt"})).unwrap_err().to_string();

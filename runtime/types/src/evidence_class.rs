@@ -10,11 +10,11 @@ use crate::ShippedTable;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EvidenceClass {
-    /// The solution was found in the sandbox: history, image, cache, mount.
+    /// The solution was found in the sandbox: in the Git history, the image, a cache or a mount.
     AnswerInEnvironment,
     /// The solution was downloaded over the network.
     AnswerUpstream,
-    /// The scaffold's author put the solution into it.
+    /// The scaffold's author put the solution into the scaffold.
     AnswerInScaffold,
     /// Tests, parser, results or a plugin were overwritten.
     GraderOverwrite,

@@ -15,7 +15,7 @@ use crate::one_line::replace_control_chars;
 pub enum Layer {
     /// The environment could not be built, or its layer could not be used.
     Environment,
-    /// The sandbox did not start, died, or its channel broke.
+    /// The sandbox did not start or died, or the connection to it broke.
     Sandbox,
     /// The sandbox could not be prepared or checked for leaks.
     Setup,
@@ -166,7 +166,7 @@ pub struct Fault {
 
 impl Fault {
     /// Creates a fault of unknown cause, with system errors rewritten in plain words. If the limit
-    /// on open files was reached, the fault gets a hint about it.
+    /// on open files was reached, the fault gets a hint about that limit.
     pub fn new(layer: Layer, what: impl Into<String>) -> Self {
         let what = rewrite_os_errors(&replace_control_chars(&what.into()));
         let hint = open_files_hint(&what).map(str::to_owned);
@@ -180,8 +180,8 @@ impl Fault {
         self
     }
 
-    /// Sets what the operator can do. Does not replace a hint about open files, which is more
-    /// precise.
+    /// Sets the hint, which says what the operator can do. Does not replace a hint about open
+    /// files, which is more precise.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         // The caller's hint covers the usual causes, such as a full disk or a directory's

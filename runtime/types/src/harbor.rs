@@ -17,7 +17,7 @@ pub const HARBOR_RULES: &str = "harbor-0.26";
 pub struct Harbor {
     /// The folder's digest as Harbor computes it: `sha256:` and 64 hex digits.
     pub digest: String,
-    /// The work directory in `task.toml`. Default: the image's.
+    /// The work directory in `task.toml`. Default: the image's work directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workdir: Option<String>,
     /// Wall time limit of the agent in seconds. Default: no limit.

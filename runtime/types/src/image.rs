@@ -25,7 +25,8 @@ pub struct ImageSettings {
     pub cmd: Vec<String>,
 }
 
-/// What a task inherits from its image. Not recorded, because it is read from the image again.
+/// What a task inherits from its image. Not recorded, because Proctor can read the image's settings
+/// again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImageInheritance {
     /// Whether the task's user comes from the image. That user's directories are then left
@@ -38,8 +39,8 @@ pub struct ImageInheritance {
 }
 
 impl Task {
-    /// Returns the task with the image's `WORKDIR` and `USER` where it sets none, and with the
-    /// image's `ENV` merged in. The task's own values take precedence.
+    /// Returns the task with the image's `ENV` merged in, and with the image's `WORKDIR` and `USER`
+    /// if the task sets none. The task's own values take precedence.
     ///
     /// ```
     /// use proctor_types::{ImageSettings, Task};
@@ -88,9 +89,9 @@ impl Task {
         if self.from_image.starts_at_root { "/" } else { &self.workdir }
     }
 
-    /// Whether the task's user is made the owner of the work directory and the home directory. This
-    /// is not done if the user comes from the image, or if the task's format requires an unmodified
-    /// image.
+    /// Whether the task's user becomes the owner of the work directory and the home directory.
+    /// Returns `false` if the user comes from the image, or if the task's format requires an
+    /// unmodified image.
     pub fn should_chown_folders(&self) -> bool {
         !self.from_image.user && self.harbor.is_none()
     }

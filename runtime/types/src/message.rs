@@ -17,7 +17,7 @@ pub enum Message {
         /// Plain text.
         content: String,
     },
-    /// A response of the model, as repeated in later requests.
+    /// A response from the model, as repeated in later requests.
     Assistant {
         /// Plain text; empty if the response has only tool calls.
         #[serde(default)]
@@ -64,7 +64,7 @@ pub struct ToolSpec {
     pub parameters: Value,
 }
 
-/// One request of a scaffold.
+/// One request from a scaffold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelRequest {
     /// The whole conversation, oldest first.

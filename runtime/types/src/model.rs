@@ -91,8 +91,8 @@ pub struct ModelSpec {
 }
 
 impl ModelSpec {
-    /// Keys that do not distinguish arms: the model's URL, key, price and knowledge cutoff, and
-    /// whether its tools are checked.
+    /// Keys that do not distinguish arms: the model's URL, key, price, knowledge cutoff and tool
+    /// check.
     pub const NON_FACTOR_KEYS: [&str; 5] = ["base_url", "key_env", "price", "cutoff", "tool_check"];
 }
 
@@ -234,7 +234,7 @@ pub struct TokenClasses {
 }
 
 impl TokenClasses {
-    /// Whether no class is known. Serde then omits the key.
+    /// Whether no class is known, in which case Serde omits the key.
     pub fn is_unknown(&self) -> bool {
         *self == Self::default()
     }
@@ -309,30 +309,31 @@ impl Usage {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
-    /// Input tokens.
+    /// Price of input tokens.
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 1.25)]
     pub input: f64,
-    /// Output tokens.
+    /// Price of output tokens.
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 10.0)]
     pub output: f64,
-    /// Input tokens read from a cache. Default: the input price.
+    /// Price of input tokens read from a cache. Default: the input price.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 0.125)]
     pub cached: Option<f64>,
-    /// Input tokens written to a cache. Default: the input price.
+    /// Price of input tokens written to a cache. Default: the input price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 1.5)]
     pub cache_write: Option<f64>,
-    /// Input tokens written to a cache for an hour. Default: twice the input price, as at Anthropic.
+    /// Price of input tokens written to a cache for an hour. Default: twice the input price, as at
+    /// Anthropic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 2.5)]
     pub cache_write_1h: Option<f64>,
-    /// Reasoning tokens. Default: the output price.
+    /// Price of reasoning tokens. Default: the output price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 10.0)]
@@ -342,8 +343,8 @@ pub struct Price {
     pub tiers: Vec<PriceTier>,
 }
 
-/// Prices of requests with more input than `above`. A missing price defaults to the model's base
-/// price.
+/// Prices of requests with more than `above` input tokens. A missing price defaults to the model's
+/// base price.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PriceTier {
@@ -351,32 +352,32 @@ pub struct PriceTier {
     #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 200_000)]
     pub above: u64,
-    /// Input tokens.
+    /// Price of input tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 2.5)]
     pub input: Option<f64>,
-    /// Output tokens.
+    /// Price of output tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 15.0)]
     pub output: Option<f64>,
-    /// Input tokens read from a cache.
+    /// Price of input tokens read from a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 0.25)]
     pub cached: Option<f64>,
-    /// Input tokens written to a cache.
+    /// Price of input tokens written to a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 3.0)]
     pub cache_write: Option<f64>,
-    /// Input tokens written to a cache for an hour.
+    /// Price of input tokens written to a cache for an hour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 5.0)]
     pub cache_write_1h: Option<f64>,
-    /// Reasoning tokens.
+    /// Price of reasoning tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 15.0)]
@@ -458,21 +459,21 @@ impl Price {
         self.rates_for_input(usage.input).cost(usage)
     }
 
-    /// Estimates the cost of several requests of similar size in US dollars, with the tier of their
-    /// mean size.
+    /// Estimates the cost in US dollars of several requests of similar size, using the tier for
+    /// their mean size.
     pub fn estimate_cost(&self, usage: &Usage, requests: u64) -> f64 {
         self.rates_for_input(usage.input / requests.max(1)).cost(usage)
     }
 
-    /// Whether the model has a price for cache writes. Without one, the reservation for a request
-    /// leaves them out.
+    /// Whether the model has a price for cache writes. Without such a price, the reservation for a
+    /// request does not include cache writes.
     fn has_cache_write_price(&self) -> bool {
         let of_tier = |tier: &PriceTier| tier.cache_write.or(tier.cache_write_1h).is_some();
         self.cache_write.or(self.cache_write_1h).is_some() || self.tiers.iter().any(of_tier)
     }
 
-    /// Returns the highest possible cost in US dollars: every token is in the most expensive class
-    /// of the most expensive tier that this many tokens reach.
+    /// Returns the highest possible cost in US dollars: the cost if every token were in the most
+    /// expensive class of the most expensive tier that this many tokens can reach.
     pub fn max_cost(&self, usage: &Usage) -> f64 {
         let tiers = self.tiers.iter().filter(|tier| usage.input > tier.above).map(Some);
         let dearest = tiers.chain([None]).map(|tier| {

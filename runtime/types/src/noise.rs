@@ -1,5 +1,5 @@
-//! The effect of limits and waits on a trial. They change its score but say nothing about the
-//! model.
+//! The effect of limits and waits on a trial. Limits and waits change the trial's score but say
+//! nothing about the model.
 
 use std::fmt;
 
@@ -14,14 +14,14 @@ static POLICY: ShippedTable<NoisePolicy> =
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NoisePolicy {
-    /// A report warns if a limit ended or affected more than this share of an arm's failures.
+    /// A report warns if a limit ended or affected more than this fraction of an arm's failures.
     pub failures_at_a_limit: f64,
-    /// A report warns if the scaffold itself ended more than this share of the graded trials.
+    /// A report warns if the scaffold itself ended more than this fraction of the graded trials.
     pub scaffold_failures: f64,
-    /// Memory counts as at its limit if the peak is within this share of the limit.
+    /// Memory counts as at its limit if the peak is within this fraction of the limit.
     pub memory_within: f64,
-    /// CPUs count as limited only if they were throttled in at least this share of the periods in
-    /// which something ran.
+    /// CPUs count as limited only if they were throttled in at least this fraction of the periods
+    /// in which something ran.
     pub throttled_share: f64,
     /// CPUs count as limited only if they were throttled for at least this many seconds in total.
     pub throttled_seconds: f64,
@@ -125,13 +125,13 @@ pub struct CpuCounts {
     /// CPU time used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
-    /// Periods of the quota in which something ran.
+    /// Number of quota periods in which something ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub periods: Option<u64>,
     /// Number of these periods in which the quota was used up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled_periods: Option<u64>,
-    /// Seconds for which the quota was used up, per CPU.
+    /// Seconds for which the quota was used up, counted separately for each CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled_seconds: Option<f64>,
 }
@@ -141,8 +141,8 @@ impl CpuCounts {
         *self == Self::default()
     }
 
-    /// Returns the share of periods with activity in which the quota was used up, or `None` if it
-    /// is unknown or nothing ran.
+    /// Returns the fraction of periods with activity in which the quota was used up, or `None` if
+    /// the counters are unknown or nothing ran.
     pub fn throttled_share(&self) -> Option<f64> {
         let periods = self.periods.filter(|periods| *periods > 0)?;
         Some(self.throttled_periods? as f64 / periods as f64)

@@ -27,7 +27,7 @@ pub enum Ending {
     /// The scaffold stopped without a submission. For example, an external CLI exited, or a loop
     /// gave up.
     ScaffoldExited {
-        /// The category in reports. Absent in older records.
+        /// The category under which reports count the trial. Absent in older records.
         #[serde(default)]
         cause: ExitCause,
         /// The scaffold's last message, or how it ended.
@@ -152,7 +152,7 @@ pub struct Outcome {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Box<Noise>>,
     /// The models, providers and servers that responded in the try that counts. Absent if no
-    /// response names any.
+    /// response names any of these.
     #[serde(default, skip_serializing_if = "Responders::is_empty")]
     pub responders: Responders,
     /// Changes that the gateway made to the requests of the try that counts. Absent if there were
@@ -198,8 +198,7 @@ impl std::fmt::Display for Interruptions {
 }
 
 impl Outcome {
-    /// Creates the outcome of a trial of which only the ending is known, with all counts zero or
-    /// empty.
+    /// Creates an outcome for a trial if only its ending is known. All counts are zero or empty.
     pub fn from_ending(try_number: u32, ending: Ending) -> Self {
         Self {
             schema_version: 1,
@@ -221,8 +220,8 @@ impl Outcome {
     }
 }
 
-/// The cost of a trial's tries that do not count: those ended by a fault, a kill or a shared limit,
-/// and one that has not ended. The trial's metrics exclude them, but they were paid for.
+/// The cost of a trial's tries that do not count: tries that a fault, a kill or a shared limit
+/// ended, and a try that has not ended. The trial's metrics exclude them, but they were paid for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct EarlierTries {
     /// Number of these tries.

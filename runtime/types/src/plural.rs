@@ -5,9 +5,9 @@ use std::fmt;
 /// Maximum number of names in a message. The others are counted.
 const MAX_LISTED_ITEMS: usize = 3;
 
-/// Formats a count with its noun: `1 task`, `2 tasks`, `0 tries`, `3 boxes`. The only place that
-/// forms plurals, so that no message says "1 tasks". If `noun` has several words, the last one is
-/// pluralized: `2 tool calls`.
+/// Formats a count with its noun: `1 task`, `2 tasks`, `0 tries`, `3 boxes`. All messages form
+/// plurals with this function, so that none says "1 tasks". If `noun` has several words, the last
+/// one is pluralized: `2 tool calls`.
 pub fn plural<N: fmt::Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
     if count == N::from(1) {
         format!("{count} {noun}")

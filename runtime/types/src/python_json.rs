@@ -7,7 +7,7 @@ use serde_json::Value;
 /// Parses JSON as written by Python's `json` module.
 ///
 /// Python writes the literals `NaN`, `Infinity` and `-Infinity`, which are not JSON: each becomes
-/// `null`. It also escapes unpaired surrogates: each becomes U+FFFD.
+/// `null`. Python also escapes unpaired surrogates: each becomes U+FFFD.
 ///
 /// # Errors
 /// The text is invalid JSON for any other reason. The error refers to the original text.
@@ -18,7 +18,7 @@ pub fn parse_python_json(text: &[u8]) -> serde_json::Result<Value> {
     })
 }
 
-/// Converts the text to standard JSON. Borrowed if there is nothing to repair.
+/// Converts the text to standard JSON. Returns the text itself if there is nothing to repair.
 fn repair_json(text: &[u8]) -> Cow<'_, [u8]> {
     let mut out = Vec::new();
     let (mut copied, mut at, mut in_string) = (0, 0, false);

@@ -1,4 +1,4 @@
-//! The quality of a dataset's tasks: the known problems of each task, stored next to the dataset
+//! The quality of a dataset's tasks: the known problems with each task, stored next to the dataset
 //! like a certificate.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,15 +10,16 @@ use crate::{TaskId, plural};
 /// The version of the file format. Reports reject other versions.
 pub const QUALITY_SCHEMA: u32 = 1;
 
-/// Written by `proctor tasks quality --out FILE`, read by `proctor report --quality FILE`.
+/// The file that `proctor tasks quality --out FILE` writes and `proctor report --quality FILE`
+/// reads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QualityFile {
-    /// [`QUALITY_SCHEMA`] when it was written.
+    /// The value of [`QUALITY_SCHEMA`] when the file was written.
     pub schema_version: u32,
-    /// The version of Proctor that wrote it.
+    /// The version of Proctor that wrote the file.
     pub proctor: String,
-    /// When it was written, in seconds since the Unix epoch.
+    /// When the file was written, in seconds since the Unix epoch.
     pub made: u64,
     /// SHA-256 of the sorted task digests.
     pub dataset: String,
@@ -29,7 +30,7 @@ pub struct QualityFile {
     pub tasks: Vec<TaskQuality>,
 }
 
-/// The known problems of one task.
+/// The known problems with one task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskQuality {
@@ -40,8 +41,8 @@ pub struct TaskQuality {
     pub digest: String,
     /// Reasons to look at the score without this task. Empty if there is no known problem.
     pub marks: BTreeSet<QualityMark>,
-    /// The share of gold's code that is also in the statement, from 0 to 1. Null if there is no
-    /// gold, or too little code.
+    /// The fraction of gold's code that is also in the statement, from 0 to 1. Null if there is no
+    /// gold, or if gold has too little code.
     #[serde(default, deserialize_with = "deserialize_share")]
     pub leak_score: Option<f64>,
     /// Whether gold failed in any run of the certificate. Null if the task is not certified.
@@ -65,7 +66,7 @@ pub struct TaskQuality {
     pub date: DependencySigns,
 }
 
-/// A known problem of a task.
+/// A known problem with a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QualityMark {
@@ -97,7 +98,7 @@ impl std::fmt::Display for QualityMark {
 }
 
 /// Signs that a task's tests depend on something, such as the network. A sign is a line of text and
-/// not the result of a run, so it does not mark the task.
+/// not the result of a run, so a sign alone does not mark the task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DependencySigns {
@@ -145,7 +146,7 @@ fn deserialize_share<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option
     let share: Option<f64> = Option::deserialize(from)?;
     match share.filter(|share| !(0.0..=1.0).contains(share)) {
         Some(other) => Err(serde::de::Error::custom(format_args!(
-            "a share must be between 0 and 1, not {other}"
+            "the leak score must be between 0 and 1, not {other}"
         ))),
         None => Ok(share),
     }
@@ -153,7 +154,7 @@ fn deserialize_share<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option
 
 impl QualityFile {
     /// Returns the known problems of this version of the task, or `None` if the file does not cover
-    /// it.
+    /// that version.
     pub fn task_quality(&self, task: &TaskId, digest: &str) -> Option<&TaskQuality> {
         self.tasks.iter().find(|one| one.task == *task && one.digest == digest)
     }

@@ -56,8 +56,8 @@ impl FailureReason {
         Self::Infrastructure,
     ];
 
-    /// Returns the reason that the ending alone gives. Submissions, shared limits and interruptions
-    /// have none.
+    /// Returns the reason that follows from the ending alone. Returns `None` for submissions,
+    /// shared limits, interruptions, and scaffolds that ended by themselves.
     pub fn from_ending(ending: &Ending) -> Option<Self> {
         match ending {
             Ending::InfrastructureFault { .. } => Some(Self::Infrastructure),

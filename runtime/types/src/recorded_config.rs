@@ -7,8 +7,9 @@ use serde_json::{Map, Value};
 
 use crate::{CacheSettings, EndpointRates, GradingSettings, ModelSpec, ResumeSettings};
 
-/// The version of [`RecordedConfig`]. Increase it with each key or value that older versions of Proctor would reject
-/// or misread. Proctor reads all versions up to its own and rejects later ones.
+/// The version of [`RecordedConfig`]. Increment it with each key or value that older versions of
+/// Proctor would reject or misread. Proctor reads all versions up to its own and rejects later
+/// ones.
 ///
 /// 1. `run.json` has no version.
 /// 2. Adds `[cache]`.

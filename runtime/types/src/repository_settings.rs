@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RepositorySettings {
-    /// Hide them from the agent.
+    /// Hide these files from the agent.
     #[default]
     Ignore,
-    /// Let the agent read them as it would outside Proctor.
+    /// Let the agent read these files as it would outside Proctor.
     Use,
 }
 
@@ -21,8 +21,8 @@ impl RepositorySettings {
     /// The key in the settings of an arm.
     pub const KEY: &'static str = "repository_settings";
 
-    /// Whether this is the default. Serde then omits the key, so that arms planned before the key
-    /// existed keep their ids.
+    /// Whether this is the default, in which case Serde omits the key. Arms planned before the key
+    /// existed therefore keep their ids.
     pub fn is_ignore(&self) -> bool {
         *self == Self::Ignore
     }

@@ -28,7 +28,7 @@ pub struct RequestRules {
     /// Rules, tried in this order.
     #[serde(default)]
     pub rules: Vec<RequestRule>,
-    /// How to recognize main requests of sub-agents. Absent: they cannot be recognized.
+    /// How to recognize main requests of sub-agents. Absent if they cannot be recognized.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_agents: Option<SubAgentRules>,
 }
@@ -58,8 +58,8 @@ pub struct SubAgentRules {
 pub struct Conversation {
     /// The client's id for the conversation, or an id derived from its first message.
     pub id: String,
-    /// The conversation that started this one. Absent if the agent itself started it, or if this is
-    /// unknown.
+    /// The conversation that started this one. Absent if the agent itself started this
+    /// conversation, or if the parent is unknown.
     pub parent: Option<String>,
 }
 
@@ -99,6 +99,6 @@ pub struct Traffic {
     pub requests: u64,
     /// Number of requests refused since the last response.
     pub refused: u64,
-    /// The last delivered response of the main conversation.
+    /// The last delivered response in the main conversation.
     pub answer: Option<ModelResponse>,
 }

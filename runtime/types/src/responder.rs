@@ -19,7 +19,7 @@ pub struct Responder {
 }
 
 impl Responder {
-    /// Whether the response names none of these.
+    /// Whether the response names neither model, provider nor configuration.
     pub fn is_unknown(&self) -> bool {
         *self == Self::default()
     }
@@ -83,7 +83,7 @@ impl Responders {
         }
     }
 
-    /// Whether no response named a responder. Serde then omits the key.
+    /// Whether no response named a responder, in which case Serde omits the key.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -10,13 +10,13 @@ use crate::{
     recorded_config::{default_config_version, deserialize_or_default},
 };
 
-/// The version of the run directory's format. Increase it also when the version of events or of arm
-/// factors changes.
+/// The version of the run directory's format. Increment it also when the version of events or of
+/// arm factors changes.
 pub const RUN_SCHEMA: u32 = 2;
 
 /// The version of the rules that attribute an ending to the model, the scaffold or the
-/// infrastructure, and that grade tests. Increase it with each change that could change a recorded
-/// outcome or verdict.
+/// infrastructure, and that grade tests. Increment it with each edit to these rules that could
+/// change a recorded outcome or verdict.
 ///
 /// 1. `run.json` has no `rules`.
 /// 2. Endpoint errors must match `configs/rejections.toml`, a context overflow must be confirmed by
@@ -42,7 +42,7 @@ pub struct RunRecord {
     pub rules: u32,
     /// When the run was created, in seconds since the Unix epoch.
     pub created: u64,
-    /// Number of attempts of each arm at each task.
+    /// Number of attempts that each arm makes at each task.
     pub attempts: u32,
     /// Maximum number of concurrent trials.
     pub jobs: usize,
@@ -67,7 +67,7 @@ pub struct RunRecord {
     /// How grading treats tests that the certificate lists as unreliable.
     #[serde(default)]
     pub flaky: FlakePolicy,
-    /// Which of the configured tasks were selected. Absent if all were.
+    /// Which of the configured tasks were selected. Absent if all were selected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selection: Option<Selection>,
     /// Combinations of task, arm and attempt that are not part of the run. An import contains only

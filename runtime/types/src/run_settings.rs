@@ -23,12 +23,14 @@ pub struct GradingSettings {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(example = true)]
     pub wide: bool,
-    /// Whether the verifier of a Harbor task runs in the agent's own container, as in Harbor. The integrity of such a
-    /// verdict is `unverified`. Otherwise it runs in a fresh container with the agent's changes.
+    /// Whether the verifier of a Harbor task runs in the agent's own container, as in Harbor. The
+    /// integrity of such a verdict is `unverified`. Otherwise, the verifier runs in a fresh
+    /// container with the agent's changes.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(example = true)]
     pub harbor_shared: bool,
-    /// Total CPUs for all parallel gradings; each counts with its sandbox's limit. Default: all CPUs of the machine.
+    /// Total CPUs for all parallel gradings. Each grading counts with its sandbox's CPU limit.
+    /// Default: all CPUs of the machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = MIN_CPUS, max = MAX_CPUS), example = 4.0)]
     pub cpus: Option<f64>,
@@ -46,7 +48,8 @@ pub struct ResumeSettings {
     /// interrupted, it starts over.
     #[schemars(range(min = 0, max = MAX_SIZE_MB), example = 256)]
     pub outside_mb: u64,
-    /// Maximum MiB of a single file outside the work directory, for a trial to be resumed.
+    /// Maximum size in MiB of a single file outside the work directory. If a trial that wrote a
+    /// larger file is interrupted, it starts over.
     #[schemars(range(min = 0, max = MAX_SIZE_MB), example = 64)]
     pub outside_file_mb: u64,
 }

@@ -11,9 +11,9 @@ use crate::{MAX_CPUS, MAX_SIZE_MB, MIN_CPUS, MIN_MEMORY_MB};
 )]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxKind {
-    /// Namespaces and control groups of this machine, without a daemon.
+    /// Uses this machine's namespaces and control groups, without a daemon.
     Native,
-    /// Containers of a Docker engine.
+    /// Uses the containers of a Docker engine.
     Docker,
 }
 
@@ -46,7 +46,7 @@ pub struct SandboxSpec {
     #[schemars(range(min = 2, max = 4_194_304))]
     #[schemars(example = 512)]
     pub processes: u64,
-    /// MiB that the sandbox may write.
+    /// Maximum number of MiB that the sandbox may write.
     #[schemars(range(min = 1, max = MAX_SIZE_MB))]
     #[schemars(example = 1024)]
     pub disk_mb: u64,
@@ -70,7 +70,8 @@ impl Default for SandboxSpec {
     }
 }
 
-/// `[leak_check]`: a factor of the arm, because the agent does not have the files that it removes.
+/// `[leak_check]`: a factor of the arm, because the agent cannot use files that the leak check
+/// removes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LeakCheckSpec {

@@ -28,8 +28,8 @@ impl Default for StatementSpec {
 }
 
 impl StatementSpec {
-    /// Whether this is the default. Serde then omits the key, so that arms planned before this
-    /// factor existed keep their ids.
+    /// Whether this is the default, in which case Serde omits the key. Arms planned before this
+    /// factor existed therefore keep their ids.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }

@@ -13,7 +13,7 @@ pub struct ShippedTable<T> {
 }
 
 impl<T> ShippedTable<T> {
-    /// Creates a table. `file` is its name below `configs/`, for messages.
+    /// Creates a table. `file` is the name of the table's file below `configs/`, for messages.
     pub const fn new(file: &'static str, text: &'static str) -> Self {
         Self { file, text, read: OnceLock::new() }
     }

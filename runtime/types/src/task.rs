@@ -13,7 +13,8 @@ use crate::{
 /// The version of the task format. Other versions are rejected.
 pub const TASK_SCHEMA: u32 = 1;
 
-/// One benchmark instance: the task statement, its environment, and the tests that decide.
+/// One benchmark instance: the task statement, its environment, and the tests that decide whether a
+/// patch resolves it.
 ///
 /// Proctor's own format stores one instance as JSON or TOML; `docs/tasks.md` explains each key.
 ///
@@ -36,14 +37,14 @@ pub const TASK_SCHEMA: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(
-    description = "One benchmark instance: the task statement, its environment, and the tests that decide."
+    description = "One benchmark instance: the task statement, its environment, and the tests that decide whether a patch resolves it."
 )]
 pub struct Task {
     /// Version of the format: 1.
     pub schema_version: u32,
     /// The task's id, unique within the dataset. The trial's folder has this name, escaped.
     pub id: TaskId,
-    /// The repository of the task, as `owner/name`. Reports group by it.
+    /// The task's repository, as `owner/name`. Reports group tasks by repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo: Option<String>,
     /// FeatureBench level: 1 extends a code base, 2 writes it from scratch.
@@ -56,8 +57,9 @@ pub struct Task {
     /// The source code, unless the environment's image already contains it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
-    /// Absolute path of the code in the sandbox. The agent starts there, and the patch is relative to it. Empty: the
-    /// image's `WORKDIR`, or else `/testbed`. This is the default of rows that have an image or a Dockerfile.
+    /// Absolute path of the code in the sandbox. The agent starts there, and the patch is relative
+    /// to it. If the path is empty, it becomes the image's `WORKDIR`, or else `/testbed`. An empty
+    /// path is the default for rows that have an image or a Dockerfile.
     #[serde(default = "default_workdir")]
     pub workdir: String,
     /// The patch that removes the feature before the agent starts.
@@ -66,8 +68,8 @@ pub struct Task {
     /// Paths below `workdir` that are removed before the agent starts and restored for grading.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<String>,
-    /// URL patterns that the egress proxy denies in every network mode. Proctor derives their
-    /// aliases.
+    /// URL patterns that the egress proxy denies in every network mode. Proctor derives the aliases
+    /// of these URLs and denies them too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocked_urls: Vec<String>,
     /// Ids of tests that fail before the solution and pass after it.
@@ -77,7 +79,8 @@ pub struct Task {
     pub pass_to_pass: Vec<String>,
     /// The test runner as an argument vector, without test ids.
     pub test_command: Vec<String>,
-    /// Results of test runners other than pytest. Absent: `test_command` starts pytest.
+    /// How to read the results of a test runner other than pytest. Absent if `test_command` starts
+    /// pytest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test_results: Option<TestResults>,
     /// A patch that is applied only for grading.
@@ -93,8 +96,8 @@ pub struct Task {
     /// `ENV`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// The time at which each command starts, for the agent and the tests, in RFC 3339: `2024-05-01T00:00:00Z`. For
-    /// tests that depend on the date (`docs/clock.md`).
+    /// The time at which each command starts, for the agent and the tests, in RFC 3339:
+    /// `2024-05-01T00:00:00Z`. Use it for tests that depend on the date (`docs/clock.md`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<String>,
     /// The user of the agent's commands and the tests: a name in the sandbox or numeric `uid[:gid]`. Default: the
@@ -117,7 +120,7 @@ pub struct Task {
     /// a task, so a resolved verdict is suspect. `proctor tasks impossible` derives these tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impossible: Option<Impossible>,
-    /// Labels. Reports group by them.
+    /// Labels, by which reports group tasks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub categories: Vec<String>,
     /// Whether a collected task has the size that FeatureBench requires.
@@ -163,7 +166,7 @@ pub struct Impossible {
     pub of: String,
     /// The test with the expectation: `file.py::name`, without parameters.
     pub test: String,
-    /// Line number in that file, counted from 1.
+    /// The expectation's line number in the test's file, counted from 1.
     pub line: usize,
     /// The original line.
     pub was: String,
@@ -204,13 +207,13 @@ pub struct Benchmark {
     pub details: Details,
 }
 
-/// A start without source, as in FeatureBench's level 2. The environment contains the whole source, but the agent gets
-/// an empty `workdir` and writes a package. For grading, the package is installed and the source is restored around
-/// it.
+/// Settings for a task that starts without source code, as in FeatureBench's level 2. The
+/// environment contains the whole source, but the agent gets an empty `workdir` and writes a
+/// package. For grading, the package is installed and the source is restored around it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FromScratch {
-    /// All files in `workdir` when the agent starts, by path.
+    /// The content of every file in `workdir` when the agent starts, by path.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
     /// Shell line that installs the agent's package. It runs in `workdir` before the source is restored.
@@ -228,7 +231,7 @@ impl Task {
     }
 
     /// Returns the date of the change that solves the task, as `2024-05-01`: from the task's own
-    /// `created_at`, or else from the row's. `None` if that does not start with a date.
+    /// `created_at`, or else from the row's. `None` if the value does not start with a date.
     pub fn date(&self) -> Option<&str> {
         let of_row = || self.details().and_then(|details| details.created_at.text());
         let day = self.created_at.as_deref().or_else(of_row)?.get(..DATE_LEN)?;
@@ -381,7 +384,7 @@ pub struct Resources {
 pub enum ResourceAmount<T> {
     /// Floor and ceiling are equal.
     Plain(T),
-    /// Separate values.
+    /// Floor and ceiling differ.
     Span(ResourceRange<T>),
 }
 

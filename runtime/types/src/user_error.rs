@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::one_line;
 
-/// A user error. A command that finds one exits with status 2.
+/// A user error. A command that fails with a user error exits with status 2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserError {
     /// The key or file, and what is wrong with it.

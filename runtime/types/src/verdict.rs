@@ -13,19 +13,20 @@ pub const VERDICT_SCHEMA: u32 = 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TestStatus {
-    /// It ran and passed.
+    /// The test ran and passed.
     Passed,
-    /// It ran, and an assertion or the code failed.
+    /// The test ran, and an assertion or the code failed.
     Failed,
-    /// Its set-up or tear-down failed.
+    /// The test's set-up or tear-down failed.
     Error,
-    /// It was skipped, which does not count as a pass.
+    /// The test was skipped, which does not count as a pass.
     Skipped,
-    /// It failed as expected.
+    /// The test failed as expected.
     Xfailed,
-    /// It passed although a failure was expected, which does not count as a pass.
+    /// The test passed although a failure was expected, which does not count as a pass.
     Xpassed,
-    /// It failed and then passed in a rerun. Official harnesses count a pass; `strict` does not.
+    /// The test failed and then passed in a rerun. Official harnesses count a pass; `strict` does
+    /// not.
     Flaky,
     /// No result: the test did not report, or reported twice.
     Missing,
@@ -135,7 +136,7 @@ pub struct Evidence {
     pub class: Option<EvidenceClass>,
     /// What was found, and where. `configs/grading.toml` limits its length in a verdict.
     pub what: String,
-    /// The steps in which it appears, if any.
+    /// The steps in which the evidence appears, if any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<u64>,
 }
@@ -161,8 +162,8 @@ pub struct Verdict {
     /// The policy that determines `resolved`: a key of `policies`. Absent in older verdicts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<String>,
-    /// The share of fail-to-pass tests that passed. With `rewards`: their mean, each clipped to [0,
-    /// 1].
+    /// The proportion of fail-to-pass tests that passed. If the verdict has `rewards`, the mean of
+    /// the rewards, each clipped to [0, 1].
     pub passed_rate: f64,
     /// The rewards of a Harbor verifier, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -187,13 +188,13 @@ pub struct Verdict {
     /// graded.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub noise: BTreeMap<String, Noise>,
-    /// Why the trial did not resolve the task, according to its record and test log. Absent if it
-    /// did, and for a patch without a trial.
+    /// Why the trial did not resolve the task, according to its record and test log. Absent if the
+    /// trial resolved the task, and for a patch without a trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<FailureReason>,
     /// Number of failed tests in the log by exception class (`NameError`, `AssertionError`, ...);
-    /// [`TIMEOUT_EXCEPTION`] counts those that did not end in time. Empty for a resolved task, and for a
-    /// patch without a trial.
+    /// [`TIMEOUT_EXCEPTION`] counts the tests that did not end in time. Empty for a resolved task,
+    /// and for a patch without a trial.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub exceptions: BTreeMap<String, u64>,
 }
