@@ -88,7 +88,7 @@ pub fn read_response(api: Api, body: &Value, step: u64) -> Result<Vec<Delta>, St
 }
 
 /// Returns the assistant's turn from a non-streamed response, in the endpoint's format. `ids` are
-/// the ids of its calls.
+/// the ids of the response's calls.
 pub fn native_turn(api: Api, body: &Value, ids: &[String]) -> Vec<Value> {
     match api {
         Api::Chat => chat::native_turn(body, ids),
@@ -132,7 +132,7 @@ pub fn writer(api: Api, request: &Map<String, Value>) -> Box<dyn Writer> {
     }
 }
 
-/// Returns the usage in a body. Reads it even if the body has no response, because such a request
+/// Returns the usage that a body reports, even if the body has no response, because such a request
 /// is billed anyway.
 pub fn usage(api: Api, body: &Value) -> Option<Usage> {
     match api {

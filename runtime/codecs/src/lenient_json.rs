@@ -2,8 +2,9 @@
 //!
 //! Endpoints send JSON that a strict parser rejects: Python's `json.dumps` writes `NaN` and
 //! `Infinity`, streams split surrogate pairs, and some servers put raw control characters into
-//! strings. Rejecting it would lose a paid response, so the text is repaired. This happens only
-//! after the strict parser has rejected it, so that ordinary responses have no overhead.
+//! strings. Rejecting such text would lose a paid response, so this module repairs it. The repair
+//! starts only after the strict parser has rejected the text, so that ordinary responses have no
+//! overhead.
 //!
 //! Half of a surrogate pair cannot be a `char`. A private-use character represents it until the
 //! other half arrives ([`SurrogateJoiner`]), or U+FFFD replaces it ([`replace_lone_surrogates`]).
@@ -14,7 +15,7 @@ use serde_json::Value;
 
 use super::neutral::Delta;
 
-/// Represents the surrogate D800. The next 2,047 characters represent the others.
+/// Represents the surrogate D800. The next 2,047 characters represent the other surrogates.
 const SURROGATE_BASE: u32 = 0x10_F000;
 const SURROGATE_COUNT: u32 = 0x800;
 

@@ -1,5 +1,5 @@
 //! Converts a scaffold's messages to turns for any format, and to messages for chat requests.
-//! Converts responses to the form that a scaffold gets.
+//! Converts responses to the form that a scaffold receives.
 
 use proctor_types::{Api, Message, ModelResponse, NativeTurn};
 use serde_json::{Map, Value, json};
@@ -62,8 +62,8 @@ pub fn to_chat(message: &Message) -> Value {
 
 impl CollectedResponse {
     /// Returns the response in the form that is recorded and passed to a scaffold. The usage is
-    /// zero if the endpoint reported none. Items that chat endpoints lack are stored in the fields
-    /// that they use for them.
+    /// zero if the endpoint reported none. Reasoning and refusals, which the type has no fields
+    /// for, are stored in `extra` under the names that chat endpoints use.
     pub fn to_model_response(&self) -> ModelResponse {
         let (mut content, mut reasoning, mut refusal) =
             (String::new(), String::new(), String::new());

@@ -69,7 +69,8 @@ pub enum Part {
     },
     /// An image in a user turn. Images from a tool result follow the result.
     Image(Image),
-    /// A file or sound, by its name in the format. No codec can write it.
+    /// A file or sound, identified by the name of its type in the wire format. No codec can write
+    /// such content.
     Media(String),
 }
 
@@ -149,12 +150,12 @@ pub enum Delta {
         value: Value,
     },
     Stopped(StopReason),
-    /// The last one counts, because some endpoints report running totals.
+    /// The last reported usage counts, because some endpoints report running totals.
     Usage(Usage),
 }
 
 impl Delta {
-    /// Whether this is content or the end of the response.
+    /// Whether the delta is content or the end of the response.
     pub fn is_content(&self) -> bool {
         match self {
             Self::Started { .. } | Self::Usage(_) => false,
@@ -273,8 +274,8 @@ impl CollectedResponse {
         })
     }
 
-    /// Returns the reason why the response ended. Corrects it for tool calls, because several
-    /// endpoints report `stop` for them.
+    /// Returns the reason why the response ended. For responses with tool calls, corrects the
+    /// reported reason, because several endpoints report `stop` for them.
     pub fn stop_reason(&self) -> StopReason {
         let stop = self.stop.clone().unwrap_or_default();
         if stop == StopReason::End && self.calls().next().is_some() {

@@ -1,6 +1,6 @@
 //! `base = "FILE"`: a configuration that builds on another one.
 //!
-//! Tables merge key by key, arms merge by name, and every other value replaces that of the base.
+//! Tables merge key by key, arms merge by name, and every other value replaces the base's value.
 //! Each value remembers the file and line where it was written.
 
 use std::{

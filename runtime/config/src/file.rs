@@ -101,8 +101,9 @@ pub struct ArmFile {
     /// (`docs/python.md`); or `process`, `acp` or `mcp` for your own program (`docs/host.md`).
     #[schemars(length(min = 1), example = &"tools")]
     pub scaffold: String,
-    /// The Python interpreter of a `python:` scaffold: a path, or a name on `PATH`. Its version and its packages are
-    /// factors. Default: the interpreter that runs `proctor`, else `python3`.
+    /// The Python interpreter of a `python:` scaffold: a path, or a name on `PATH`. The
+    /// interpreter's version and packages are factors. Default: the interpreter that runs
+    /// `proctor`, else `python3`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = &".venv/bin/python")]
     pub interpreter: Option<PathBuf>,
@@ -114,27 +115,29 @@ pub struct ArmFile {
     #[serde(default)]
     #[schemars(length(min = 1), example = &"NAME")]
     pub model: Option<String>,
-    /// Whether the arm is a control: `proctor compare` lists its pairs under `controls` and does not correct other
-    /// comparisons for them. `gold` and `noop` are always controls. Not a factor.
+    /// Whether the arm is a control: `proctor compare` lists pairs with a control under `controls`
+    /// and does not correct other comparisons for them. `gold` and `noop` are always controls. Not
+    /// a factor.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schemars(example = true)]
     pub control: bool,
-    /// Overrides keys of the top-level `[sandbox]` table.
+    /// Overrides keys in the top-level `[sandbox]` table.
     #[serde(default)]
     pub sandbox: SandboxSpec,
-    /// Overrides keys of the top-level `[network]` table.
+    /// Overrides keys in the top-level `[network]` table.
     #[serde(default)]
     pub network: NetworkPolicy,
-    /// Overrides keys of the top-level `[leak_check]` table.
+    /// Overrides keys in the top-level `[leak_check]` table.
     #[serde(default)]
     pub leak_check: LeakCheckSpec,
-    /// Overrides keys of the top-level `[statement]` table.
+    /// Overrides keys in the top-level `[statement]` table.
     #[serde(default)]
     pub statement: StatementSpec,
-    /// Overrides keys of the top-level `[budget]` table.
+    /// Overrides keys in the top-level `[budget]` table.
     #[serde(default)]
     pub budget: Budget,
-    /// A folder of texts that replace the scaffold's own, file by file (`docs/prompts.md`). Its content is a factor.
+    /// A folder of prompt texts that replace the scaffold's own, file by file (`docs/prompts.md`).
+    /// The folder's content is a factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = &"my-prompts")]
     pub prompts: Option<PathBuf>,
@@ -143,7 +146,7 @@ pub struct ArmFile {
     #[serde(default, skip_serializing_if = "RepositorySettings::is_ignore")]
     #[schemars(example = RepositorySettings::Use)]
     pub repository_settings: RepositorySettings,
-    /// The `trajectory.jsonl` for the `replay` scaffold. Its content is a factor.
+    /// The `trajectory.jsonl` for the `replay` scaffold. The file's content is a factor.
     #[serde(default)]
     #[schemars(length(min = 1), example = &"RUN/trials/.../trajectory.jsonl")]
     pub replay: Option<PathBuf>,

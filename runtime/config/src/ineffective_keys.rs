@@ -36,8 +36,8 @@ pub fn check_companions(file: &ConfigFile, written: &ConfigSource) -> Result<(),
 /// arm whose mode is not closed.
 pub fn check_network(file: &ConfigFile, written: &ConfigSource) -> Result<(), UserError> {
     let indices: Vec<String> = (0..file.arms.len()).map(|index| index.to_string()).collect();
-    // For each key, in arm order, why it has no effect. `None` if it has an effect in at least one
-    // arm.
+    // Maps each key that is set to the reason why it has no effect, or to `None` if it has an
+    // effect in at least one arm.
     let mut unused: BTreeMap<Vec<&str>, Option<NoEffect>> = BTreeMap::new();
     for (arm, index) in file.arms.iter().zip(&indices) {
         let network = &arm.network;

@@ -10,7 +10,7 @@ pub struct Key {
     pub name: String,
     pub kind: Kind,
     pub required: bool,
-    /// Its meaning, on one line.
+    /// The key's meaning, on one line.
     pub says: String,
     /// The default, as TOML.
     pub default: Option<String>,
@@ -60,8 +60,8 @@ fn list_required(keys: &[Key]) -> String {
 pub enum Kind {
     /// Any non-empty text.
     Text,
-    /// The URL of an endpoint. It should not contain a secret, but errors do not show the value, in
-    /// case it does.
+    /// The URL of an endpoint. The URL should not contain a secret. Errors do not show the value,
+    /// in case it contains one anyway.
     Address,
     /// The name of an environment variable. An invalid name may be an API key, so errors never
     /// show it.

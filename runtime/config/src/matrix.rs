@@ -22,7 +22,7 @@ use names::ValueLabels;
 /// Maximum number of arms. A larger matrix must be a mistake.
 const MAX_ARMS: usize = 10_000;
 
-/// Replaces the arms of a table with those that its matrix creates, and removes the matrix.
+/// Replaces the arms of a table with the arms that its matrix creates, and removes the matrix.
 pub(crate) fn cross(table: &mut Table, written: &ConfigSource) -> Result<MatrixOrigins, Problem> {
     let Some(Value::Table(matrix)) = table.remove("matrix") else {
         return Ok(MatrixOrigins::default());
@@ -121,7 +121,7 @@ fn combinations(axes: &[Axis], names: &ValueLabels) -> Result<Vec<Vec<Choice>>, 
     let count = axes.iter().try_fold(1_usize, |all, axis| all.checked_mul(axis.values.len()));
     if count.is_none_or(|count| count > MAX_ARMS) {
         let wrong = KeyError::new(
-            format!("creates more than {MAX_ARMS} arms from a single one"),
+            format!("creates more than {MAX_ARMS} arms from a single arm"),
             "cross fewer values, or list combinations as [[matrix.include]]",
         );
         return Err(Problem { path: vec!["matrix".into()], wrong });
@@ -261,7 +261,10 @@ impl Exclude {
             },
             None => Problem {
                 path: self.at.clone(),
-                wrong: KeyError::new("no combination has all of these values", "fix or remove it"),
+                wrong: KeyError::new(
+                    "no combination has all of these values",
+                    "fix or remove the table",
+                ),
             },
         }
     }

@@ -56,7 +56,8 @@ pub fn vendors() -> Result<Vec<&'static str>, UserError> {
     Ok(ENDPOINTS.get().map_err(UserError::new)?.keys().map(String::as_str).collect())
 }
 
-/// Sets one model for every arm: a model of the configuration, or `NAME` of a known vendor.
+/// Sets one model for every arm. `name` is a table in the configuration's `[models]`, or a known
+/// vendor's model as `VENDOR/NAME`.
 pub fn set_model(file: &mut ConfigFile, name: &str) -> Result<(), UserError> {
     if !file.models.contains_key(name) {
         file.models.insert(name.to_owned(), vendor_spec(name)?);
@@ -69,8 +70,8 @@ pub fn set_model(file: &mut ConfigFile, name: &str) -> Result<(), UserError> {
     Ok(())
 }
 
-/// Returns the model for a command that has no run. `name` is a table of `[models]` in the file, or
-/// `VENDOR/NAME` of a known vendor. The file's other tables are ignored.
+/// Returns the model for a command that has no run. `name` is a table in the file's `[models]`, or
+/// a known vendor's model as `VENDOR/NAME`. The file's other tables are ignored.
 pub fn find_model(name: &str, file: Option<&Path>) -> Result<ModelSpec, UserError> {
     let Some(path) = file else { return vendor_spec(name) };
     let written = ConfigSource::read(path, &[])?;

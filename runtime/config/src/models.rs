@@ -1,5 +1,5 @@
-//! Checks `[models]`. Rejects settings that a request cannot express, and settings of arms that
-//! their model cannot support.
+//! Checks `[models]`. Rejects settings that a request cannot express, and arm settings that the
+//! arm's model cannot support.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use proctor_types::{Budget, ModelSpec, is_iso_date, sha256_hex};
 
 use crate::{ConfigFile, ConfigSource, SCRIPT_URL_PREFIX, UserError};
 
-/// Rejects model settings that its wire format cannot express or that are not allowed. For models
-/// that arms use, also rejects an unreadable script, and a cost limit without a price.
+/// Rejects model settings that the model's wire format cannot express or that are not allowed. For
+/// models that arms use, also rejects an unreadable script, and a cost limit without a price.
 pub fn check_models(
     file: &ConfigFile,
     written: &ConfigSource,
@@ -54,8 +54,8 @@ pub fn read_tokenizer(model: &mut ModelSpec) -> Result<(), (String, String)> {
         None => {}
     }
     let shown = file.path.display().to_string();
-    let hint = "set it to the path of the model's `tokenizer.json` (relative to the configuration or \
-                the current folder), or `cl100k_base`";
+    let hint = "set it to the path of the model's `tokenizer.json` (relative to the configuration \
+                file or the current directory), or `cl100k_base`";
     let bytes = std::fs::read(&file.path)
         .map_err(|error| (format!("cannot read {shown}: {error}"), hint.to_owned()))?;
     proctor_tokens::Tokenizer::parse(&bytes).map_err(|why| {
@@ -80,7 +80,8 @@ fn check_script(
     let Some(file) = model.base_url.strip_prefix(SCRIPT_URL_PREFIX) else { return Ok(()) };
     script(Path::new(file)).map_err(|error| {
         written.error(&["models", name, "base_url"], format!("script {file}: {error}")).hint(
-            "set it to the path of a script (docs/fake-llm.md), relative to the configuration or the current folder",
+            "set it to the path of a script (see docs/fake-llm.md), relative to the configuration \
+             file or the current directory",
         )
     })
 }

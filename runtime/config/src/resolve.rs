@@ -25,8 +25,9 @@ pub struct RunConfig {
 }
 
 impl ConfigFile {
-    /// Keeps only the arms whose name `keeps` selects, and the locations of their keys. This is for
-    /// changes of names or models, which happen before arms are resolved.
+    /// Keeps only the arms whose name `keeps` selects, and the locations of their keys. Use this
+    /// method to select arms before names or models change, which happens before the arms are
+    /// resolved.
     pub fn with_arms(
         self,
         written: &ConfigSource,
@@ -58,7 +59,8 @@ impl RunConfig {
     }
 }
 
-/// `Ok(None)` means that no scaffold has the name. `Err` means that one does but is unusable.
+/// `Ok(None)` means that no scaffold has the name. `Err` means that a scaffold has the name but is
+/// unusable.
 type ScaffoldLookup = Result<Option<Arc<dyn Scaffold>>, UserError>;
 
 /// The names that a configuration may use. The program provides them.
@@ -182,8 +184,8 @@ pub fn resolve(
                      `session.ask`, or remove the key"
                 }
                 false => {
-                    "its loop runs inside the sandbox, where Proctor cannot inform it or stop its \
-                     tools; remove the key for this arm"
+                    "the scaffold's loop runs inside the sandbox, where Proctor can neither inform \
+                     the agent nor stop its tools; remove the key for this arm"
                 }
             };
             return Err(written
@@ -395,8 +397,8 @@ mod tests {
         }
     }
 
-    /// Resolves a configuration with these lines and two arms: one of the client, and one of a
-    /// loop in Proctor.
+    /// Resolves a configuration with these lines and two arms: one that runs the client, and one
+    /// that runs a loop in Proctor.
     fn resolve_arms(lines: &str, of_client: &str) -> Result<Vec<String>, UserError> {
         let file = tempfile::NamedTempFile::new().unwrap();
         let text = format!(

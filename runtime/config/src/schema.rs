@@ -52,7 +52,7 @@ fn parse_committed(text: &str) -> Value {
 /// Generates the expected content of `configs/schema.json` from the types.
 pub fn generated_config_schema() -> Value {
     let mut schema = schema_of::<ConfigFile>("Proctor run configuration");
-    // Require one of the two, because both create arms.
+    // Require `arms` or `matrix`, because either can create the arms.
     if let Some(Value::Array(required)) = schema.get_mut("required") {
         required.retain(|key| key != "arms");
     }

@@ -13,7 +13,7 @@ use crate::{
     walk::Problem,
 };
 
-/// A configuration before arms inherit keys. The default value belongs to no file.
+/// A configuration before arms inherit keys. The default value belongs to no configuration file.
 #[derive(Debug, Clone, Default)]
 pub struct ConfigSource {
     /// The file and its bases, merged, with every `--set` applied.
@@ -35,7 +35,7 @@ pub(crate) struct MatrixOrigins {
 #[derive(Debug, Clone)]
 pub(crate) struct ArmOrigin {
     pub(crate) name: String,
-    /// Index of its `[[arms]]` table, or `None` if only the matrix created it.
+    /// Index of the arm's `[[arms]]` table, or `None` if only the matrix created the arm.
     pub(crate) arm: Option<usize>,
     /// Paths below the arm, each with the path where its value was written.
     pub(crate) keys: Vec<(Vec<String>, Vec<String>)>,
@@ -68,7 +68,7 @@ impl ConfigSource {
         self.crossed = crossed;
     }
 
-    /// Keeps only some arms. `kept` contains their previous index and their name.
+    /// Keeps only some arms. `kept` contains each remaining arm's previous index and name.
     pub(crate) fn with_arms(&self, kept: &[(usize, String)]) -> Self {
         let arms = kept.iter().map(|(index, name)| {
             self.crossed.arms.get(*index).cloned().unwrap_or_else(|| ArmOrigin {
@@ -223,7 +223,7 @@ impl ConfigSource {
         }
         match self.files.locate(path) {
             Some(place) => KeySource::Line(place.file, place.line),
-            // Only a `--set` below this table created it.
+            // This table exists only because a `--set` sets a key below it.
             None if self
                 .sets
                 .iter()

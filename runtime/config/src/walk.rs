@@ -94,7 +94,7 @@ fn check_content(
 const RENAMED: [(&str, &str); 1] = [("seal", "leak_check")];
 
 /// Returns the error for an unknown key. If the key was renamed or belongs to another table, the
-/// error says so. Otherwise it suggests the closest key of this table.
+/// error says so. Otherwise, the error suggests the closest key of this table.
 pub(crate) fn unknown_key_error(name: &str, keys: &[Key]) -> KeyError {
     let what = "unknown key";
     let names = || keys.iter().map(|key| key.name.as_str());

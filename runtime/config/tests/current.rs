@@ -1,6 +1,6 @@
 //! Tests that committed generated files match the types. `PROCTOR_WRITE=1` regenerates them.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+#![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::{
     fs,

@@ -41,7 +41,7 @@ pub(crate) struct Options {
     pub image: Option<String>,
     pub base: Option<String>,
     pub bin: Option<String>,
-    /// Shell lines from the given file. They replace the shape's set-up.
+    /// Shell lines from the given file. These lines replace the shape's set-up.
     pub setup: Option<Vec<String>>,
 }
 

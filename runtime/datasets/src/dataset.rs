@@ -13,12 +13,13 @@ use crate::{BadRow, RecipeFile};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     pub file: PathBuf,
-    /// Counted from 1: the line, or the row in a file without lines.
+    /// The line number, or the row number in a file without lines, counted from 1.
     pub line: usize,
 }
 
 impl Origin {
-    /// The directory of the task's file, against which the task's relative paths are resolved.
+    /// Returns the directory of the task's file, against which the task's relative paths are
+    /// resolved.
     pub fn base_dir(&self) -> PathBuf {
         self.file.parent().map(Path::to_path_buf).unwrap_or_default()
     }
@@ -39,7 +40,7 @@ pub struct LoadedDataset {
     pub files: BTreeMap<TaskId, RowFiles>,
 }
 
-/// The source files of a FEA-Bench row by path, as they are before the solution. `None` for a file
+/// The source files of a FEA-Bench row by path, as they were before the solution. `None` for a file
 /// that the solution creates.
 pub type RowFiles = BTreeMap<String, Option<String>>;
 
@@ -53,7 +54,7 @@ pub enum RowRetention {
 }
 
 impl LoadedDataset {
-    /// The directory against which a task's relative paths are resolved.
+    /// Returns the directory against which a task's relative paths are resolved.
     pub fn base_dir(&self, task: &TaskId) -> Option<PathBuf> {
         self.origins.get(task).map(Origin::base_dir)
     }

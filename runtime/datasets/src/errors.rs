@@ -11,9 +11,9 @@ use proctor_types::one_line;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadRow {
     pub file: PathBuf,
-    /// Counted from 1; absent if the whole file is invalid or has no lines.
+    /// The line number, counted from 1. Absent if the whole file is invalid or has no lines.
     pub line: Option<usize>,
-    /// Counted from 1; set for files without lines.
+    /// The row number, counted from 1. Set for files without lines.
     pub row: Option<usize>,
     /// Dotted path of the invalid field, if the error is in one field.
     pub field: Option<String>,
@@ -82,7 +82,7 @@ pub enum RowLocation {
     Row(usize),
 }
 
-/// An error because of which a whole dataset cannot be loaded. Reported as a usage error.
+/// An error that prevents a whole dataset from loading. Reported as a usage error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DatasetError {
     #[error("no file matches `{pattern}`{}", searched_folder(pattern, base))]

@@ -25,7 +25,8 @@ pub(crate) const SHAPE: &str = "harbor";
 /// Maximum depth of the search for tasks.
 const MAX_SEARCH_DEPTH: usize = 3;
 
-/// Time limit of an agent's command if the task has no time limit for the agent.
+/// Time limit for each of the agent's commands, in seconds, if the task has no time limit for the
+/// agent.
 const COMMAND_SECONDS: f64 = 3600.0;
 
 /// The subfolder of a task folder that defines the image.
@@ -489,7 +490,7 @@ pub(crate) fn load_dataset(file: &Path) -> (Vec<PathBuf>, Vec<BadRow>) {
     (found, wrong)
 }
 
-/// Returns the task's name from its file, or else the folder name.
+/// Returns the task's name from the folder's `task.toml`, or else the folder's name.
 fn name_of(folder: &Path) -> Option<String> {
     let text = fs::read_to_string(folder.join(TASK_FILE)).ok()?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);

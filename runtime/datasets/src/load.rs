@@ -41,7 +41,7 @@ pub async fn load_with_hub(
     load_with_retention(patterns, base_dir, hub, RowRetention::Tasks).await
 }
 
-/// Like [`load_with_hub`], but can keep more of the rows than their tasks.
+/// Like [`load_with_hub`], but can also keep the rows' source files.
 ///
 /// # Errors
 /// See [`load_with_hub`].

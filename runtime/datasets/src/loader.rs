@@ -99,7 +99,7 @@ impl<'a> Loader<'a> {
         options.shape.as_deref().map(|name| shapes::load_shape(name, self.base_dir)).transpose()
     }
 
-    /// Loads Harbor folders. An invalid one does not affect the others.
+    /// Loads Harbor folders. An invalid folder does not affect the others.
     fn load_harbor_sources(
         &mut self,
         pattern: &str,

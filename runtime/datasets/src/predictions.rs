@@ -32,12 +32,12 @@ pub type Attempts = BTreeMap<(String, u32), Prediction>;
 /// One prediction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prediction {
-    /// Empty if the prediction has no patch. It is scored as an empty patch.
+    /// The predicted patch. Empty if the prediction has none, which is scored as an empty patch.
     pub patch: String,
     /// The error of a failed attempt, according to the file. FeatureBench excludes such attempts
     /// from its results by default. Proctor counts them.
     pub failed: Option<String>,
-    /// Whether the entry has an attempt number. Otherwise it counts as attempt 1.
+    /// Whether the entry has an attempt number. An entry without one counts as attempt 1.
     pub numbered: bool,
 }
 
@@ -105,7 +105,7 @@ impl Reader {
 }
 
 /// Whether an object is a map of predictions by id. Some files with the suffix `.jsonl` contain
-/// one.
+/// such a map.
 fn is_keyed(object: &serde_json::Map<String, Value>) -> bool {
     let is_prediction = |value: &Value| {
         ["model_patch", "instance_id"].iter().any(|field| value.get(field).is_some())

@@ -36,8 +36,8 @@ pub struct Recipe {
     pub requires_python: String,
     /// Pinned test dependencies: `pytest==8.4.2`.
     pub dependencies: Vec<String>,
-    /// Directories below the source for `PYTHONPATH`. The package itself is never installed,
-    /// because an installed copy would contain the removed code.
+    /// Directories below the source that are added to `PYTHONPATH`. The package itself is never
+    /// installed, because an installed copy would contain the removed code.
     #[serde(default = "source_root")]
     pub python_path: Vec<String>,
     /// Dotted paths of functions, classes and methods to remove, by file.
@@ -48,7 +48,7 @@ pub struct Recipe {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leave_out: Vec<String>,
     /// Other paths to hide, such as documentation that contains the removed code, or further tests
-    /// of it.
+    /// of that code.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

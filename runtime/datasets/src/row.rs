@@ -65,7 +65,7 @@ pub(crate) fn task_from_value(mut value: Value) -> Result<Task, Vec<RowError>> {
     if complaints.is_empty() { Ok(task) } else { Err(complaints) }
 }
 
-/// Deserializes a value. An error has the path of the field and, for an unknown key, the most
+/// Deserializes a value. An error contains the path of the field and, for an unknown key, the most
 /// similar known key.
 pub(crate) fn deserialize_value<T: DeserializeOwned>(value: Value) -> Result<T, RowError> {
     serde_path_to_error::deserialize(value).map_err(|error| {

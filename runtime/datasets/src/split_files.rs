@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 /// the same content.
 const DATA_FILE_SUFFIXES: [&str; 3] = [".parquet", ".jsonl", ".json"];
 
-/// Metadata files, which are no data despite their suffix.
+/// Metadata files, which contain no rows despite their suffix.
 const METADATA_FILES: [&str; 3] = ["dataset_infos.json", "dataset_dict.json", "state.json"];
 
-/// The result for a list of paths.
+/// The files that were chosen from a list of paths, if any.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     Files {
@@ -22,8 +22,8 @@ pub(crate) enum Choice {
     Nothing,
 }
 
-/// Chooses the files of the split `wanted`. If it is `None`, chooses those of `usual` if that split
-/// exists.
+/// Chooses the files of the split `wanted`. If `wanted` is `None`, chooses the files of the split
+/// `usual`, if that split exists.
 pub(crate) fn choose_split(paths: &[String], wanted: Option<&str>, usual: Option<&str>) -> Choice {
     let is_data = |path: &&String, kind: &str| {
         let name = path.rsplit('/').next().unwrap_or(path);

@@ -285,7 +285,7 @@ impl DefinitionChanges {
 }
 
 /// Parses a class or function header. Returns whether it is a class, and its name. Returns `None`
-/// if the line is no header.
+/// if the line is not a header.
 fn parse_header(line: &str) -> Option<(bool, String)> {
     let line = line.strip_prefix("async ").map_or(line, str::trim_start);
     let (is_class, rest) = match (line.strip_prefix("def "), line.strip_prefix("class ")) {

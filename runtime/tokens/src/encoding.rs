@@ -34,7 +34,8 @@ impl Encoding {
         self.table().count_ordinary(text)
     }
 
-    /// Returns the token table. The first call for each encoding takes about 0.1 s to build it.
+    /// Returns the token table. The first call for each encoding takes about 0.1 s to build the
+    /// table.
     pub(crate) fn table(self) -> &'static CoreBPE {
         match self {
             Self::O200k => tiktoken_rs::o200k_base_singleton(),

@@ -58,7 +58,7 @@ impl Tokenizer {
     /// Parses a `tokenizer.json`.
     ///
     /// # Errors
-    /// Returns why the file cannot be used.
+    /// Fails if the file cannot be used. The error says why.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let file: File = serde_json::from_slice(bytes)
             .map_err(|error| format!("not a tokenizer.json: {error}"))?;

@@ -98,8 +98,8 @@ pub(super) fn arguments_text(call: &Value) -> String {
     }
 }
 
-/// Returns the message of a complete response in the endpoint's format. `ids` are the ids of its
-/// calls.
+/// Returns the message of a complete response in the endpoint's format. `ids` are the ids of the
+/// message's calls.
 pub fn native_turn(body: &Value, ids: &[String]) -> Vec<Value> {
     let mut turn = MessageBuilder::default();
     let choice = merge_choices(body).unwrap_or_default();

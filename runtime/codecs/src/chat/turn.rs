@@ -50,7 +50,8 @@ impl MessageBuilder {
         }
     }
 
-    /// Adds a fragment of the call at `index`. `arguments` contains its arguments as text.
+    /// Adds a fragment of the call at `index`. `arguments` contains the fragment's arguments as
+    /// text.
     pub(super) fn add_call(&mut self, index: usize, piece: &Value, arguments: &str) {
         if self.calls.len() <= index {
             self.calls.resize_with(index + 1, Map::new);

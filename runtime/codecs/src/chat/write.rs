@@ -88,8 +88,8 @@ fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Re
                 }
                 let content = if *failed { format!("Error: {content}") } else { content.clone() };
                 let message = json!({"role": "tool", "tool_call_id": id, "content": content});
-                // Insert it directly after the call, before images from other results of the same
-                // response.
+                // Insert the result directly after the call, before images from other results of
+                // the same response.
                 let before = |message: &Value| message["role"] != "user";
                 let at = messages.iter().rposition(before).map_or(messages.len(), |at| at + 1);
                 messages.insert(at, message);

@@ -38,7 +38,7 @@ pub(super) struct CallTracker {
 }
 
 impl CallTracker {
-    /// Ends the last call, because no arguments follow.
+    /// Gives the last call an empty object as arguments if none have arrived.
     pub(super) fn finish_call(&mut self, deltas: &mut Vec<Delta>) {
         if std::mem::take(&mut self.is_bare) {
             deltas.push(Delta::Arguments { index: self.count - 1, text: "{}".to_owned() });

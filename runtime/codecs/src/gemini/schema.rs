@@ -19,7 +19,7 @@ fn object_to_json_schema(fields: &Map<String, Value>) -> Map<String, Value> {
                 out.insert(key.clone(), kind.to_lowercase().into());
             }
             ("nullable" | "propertyOrdering", _) => {}
-            // Property names are no keywords, so leave them unchanged.
+            // Property names are not keywords, so leave them unchanged.
             ("properties", Value::Object(properties)) => {
                 let each = properties.iter().map(|(name, one)| (name.clone(), to_json_schema(one)));
                 out.insert(key.clone(), Value::Object(each.collect()));

@@ -51,8 +51,8 @@ pub(super) fn arguments_text(input: &Value) -> String {
     }
 }
 
-/// Converts the input of a call to an object, which requests require. Arguments that are not JSON
-/// are wrapped in a field, as in every format.
+/// Converts a call's input to a JSON object, because requests accept nothing else. Arguments that
+/// are not valid JSON are wrapped in a field, as in the other codecs.
 pub(super) fn repair_input(block: &mut Value) {
     if block.get("input").is_some_and(|input| !input.is_object()) {
         let text = arguments_text(&block["input"]);
@@ -155,7 +155,7 @@ pub fn write_response(whole: &CollectedResponse, usage: &Usage) -> Value {
     })
 }
 
-/// Wraps arguments that are not an object. As usual, the client reports the mistake to the model.
+/// Wraps arguments that are not an object. The client then reports the mistake to the model.
 fn wrap_arguments(arguments: &str) -> Value {
     if arguments.trim().is_empty() { json!({}) } else { json!({"arguments": arguments}) }
 }

@@ -78,8 +78,8 @@ impl Reader for ResponsesReader {
                     deltas.push(Delta::Arguments { index, text: piece });
                 }
             }
-            // Some servers send the arguments only in this event. They send no fragments before,
-            // and the completed item has none.
+            // Some servers send the arguments only in this event. They send no fragments before
+            // this event, and the completed item has no arguments.
             "response.function_call_arguments.done" => {
                 let state = self.items.entry(place).or_default();
                 let whole = text(&data["arguments"]);
@@ -157,8 +157,8 @@ impl ResponsesReader {
         place
     }
 
-    /// Whether the stream already contained this call. Some servers give it a new id and position
-    /// in the last event.
+    /// Whether the stream already contained this call. Some servers give the call a new id and
+    /// position in the last event.
     fn has_call(&self, item: &Value, output: &[Value]) -> bool {
         let is_alike = |one: &&Value| {
             one["type"] == "function_call"
@@ -175,7 +175,8 @@ impl ResponsesReader {
         *state
     }
 
-    /// Returns an item. If it has no arguments, adds those that arrived before the call ended.
+    /// Returns an item. If the item has no arguments, adds the arguments that arrived before the
+    /// call ended.
     fn with_arguments<'a>(&self, place: u64, item: &'a Value) -> Cow<'a, Value> {
         let own = item["arguments"].as_str().unwrap_or_default().trim();
         let is_bare = item["type"] == "function_call" && matches!(own, "" | "{}");
@@ -239,7 +240,7 @@ mod tests {
         let read = |event: &Value, reader: &mut ResponsesReader| {
             reader
                 .read(&sse::parse_event(format!("data: {event}\n\n").into()))
-                .expect("a sound event")
+                .expect("a valid event")
         };
         let deltas = events.iter().flat_map(|event| read(event, &mut reader)).collect();
         let whole = CollectedResponse::from_deltas(deltas);
@@ -288,7 +289,7 @@ mod tests {
             let mut deltas = Vec::new();
             for event in events {
                 let event = sse::parse_event(format!("data: {event}\n\n").into());
-                deltas.extend(reader.read(&event).expect("a sound event"));
+                deltas.extend(reader.read(&event).expect("a valid event"));
             }
             let read = CollectedResponse::from_deltas(deltas);
             let arguments: Vec<_> = read.calls().map(|call| call.arguments.as_str()).collect();
@@ -314,7 +315,7 @@ mod tests {
             let mut deltas = Vec::new();
             for event in [&added, &done, &end] {
                 let event = sse::parse_event(format!("data: {event}\n\n").into());
-                deltas.extend(reader.read(&event).expect("a sound event"));
+                deltas.extend(reader.read(&event).expect("a valid event"));
             }
             assert!(reader.has_ended());
             let whole = CollectedResponse::from_deltas(deltas);

@@ -80,13 +80,13 @@ fn collect(at: Vec<String>, value: &Value, axes: &mut Vec<Axis>) -> Result<(), P
             let problem = |wrong| Problem { path: at.clone(), wrong };
             let place = parse_factor_key(&at[1..]).map_err(problem)?;
             if values.is_empty() {
-                let wrong = KeyError::new("no values", "add at least one, or remove the key");
+                let wrong = KeyError::new("no values", "add at least one value, or remove the key");
                 return Err(Problem { path: at, wrong });
             }
             for (index, value) in values.iter().enumerate() {
                 if values[..index].iter().any(|before| values_equal(before, value)) {
                     let what = format!("duplicate value `{}`", display_value(value));
-                    let hint = "remove one of them; use `attempts` to repeat an arm";
+                    let hint = "remove one of the values; use `attempts` to repeat an arm";
                     return Err(Problem { path: at, wrong: KeyError::new(what, hint) });
                 }
             }

@@ -11,7 +11,7 @@ use super::info::{CommitInfo, Sibling, is_commit};
 /// Number of attempts before the hub is reported as unreachable.
 const MAX_ATTEMPTS: u32 = 4;
 
-/// The wait after the first failed attempt. It doubles with each further one.
+/// The wait after the first failed attempt. The wait doubles after each further attempt.
 const INITIAL_RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// Maximum size of a downloaded file in bytes. No dataset of tasks has larger files.
@@ -36,7 +36,7 @@ impl<'a> Client<'a> {
         Ok(Self { client, endpoint, token })
     }
 
-    /// Returns the commit of a revision, and its files with their checksums.
+    /// Returns the commit of a revision, and the commit's files with their checksums.
     pub(super) async fn fetch_info(
         &self,
         name: &str,
@@ -133,7 +133,7 @@ impl<'a> Client<'a> {
     }
 }
 
-/// The hub's checksums for a file.
+/// Compares a downloaded file with the hub's checksums.
 struct ChecksumVerifier<'a> {
     sibling: &'a Sibling,
     sha256: Option<Sha256>,

@@ -26,7 +26,7 @@ pub(super) struct Sibling {
     pub lfs: Option<Lfs>,
 }
 
-/// The checksum of LFS files.
+/// The checksum of an LFS file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Lfs {
     #[serde(alias = "oid")]

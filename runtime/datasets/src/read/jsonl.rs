@@ -44,7 +44,8 @@ pub(super) fn read_rows(file: impl Read, each: &mut dyn FnMut(RawRow)) -> io::Re
     Ok(())
 }
 
-/// Returns the error for text on one line. The column helps the user find it.
+/// Returns the error for text on one line. The message gives the column, so that the user can find
+/// the error.
 pub(super) fn json_error(text: &[u8], error: &serde_json::Error) -> RowError {
     if std::str::from_utf8(text).is_err() {
         return RowError::in_row("is not UTF-8");

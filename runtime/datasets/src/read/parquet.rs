@@ -79,7 +79,7 @@ fn field_to_json(field: Field) -> Value {
                 map.entries().iter().map(|(name, field)| (key(name), field_to_json(field.clone())));
             Value::Object(pairs.collect::<Map<_, _>>())
         }
-        // Times and decimals in display form.
+        // Times and decimals become text in their display form.
         other => other.to_string().into(),
     }
 }

@@ -1,5 +1,6 @@
 //! Finds where JSON values start and end without parsing them. A broken row in an array then does
-//! not affect its neighbors, and an array is never parsed as a whole, which would take much memory.
+//! not affect its neighbors, and an array is never parsed as a whole, which would use a lot of
+//! memory.
 
 /// Returns the end of the value that starts at `at`, which must not be white space. `None` if the
 /// text ends first, or the brackets do not match.

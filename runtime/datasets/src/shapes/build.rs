@@ -44,7 +44,8 @@ pub(crate) fn build(
     if complaints.is_empty() {
         return Ok(task);
     }
-    // Replace Proctor's field names in the errors with the row's, which the user knows.
+    // In the errors, replace Proctor's field names with the row's field names, which the user
+    // knows.
     for complaint in &mut complaints {
         let Some(field) = complaint.field.take() else { continue };
         let field = field.strip_prefix(rules::DETAILS).unwrap_or(&field);
@@ -91,7 +92,8 @@ fn draft<'a>(
         Polarity::Solution => (None, patch.or(gold)),
         Polarity::Corruption => (patch, gold),
     };
-    // Tasks of FeatureBench's level 2 have neither. FeatureBench's module checks its own rows.
+    // Tasks of FeatureBench's level 2 have neither a mask nor a gold patch. FeatureBench's module
+    // checks its own rows.
     if mask.is_none() && gold.is_none() && shape.module != Module::FeatureBench {
         return Err(fields.missing_error("patch"));
     }
@@ -179,7 +181,7 @@ fn finish(mut draft: Draft<'_>, provenance: &Provenance) -> Result<Task, RowErro
     Ok(task)
 }
 
-/// Sets the task's environment. Returns the directory of its `python` and `pytest`.
+/// Sets the task's environment. Returns the directory of the environment's `python` and `pytest`.
 fn set_environment(draft: &mut Draft<'_>) -> Result<String, RowError> {
     let shape = draft.fields.shape;
     let given = draft.fields.take_text("image")?;

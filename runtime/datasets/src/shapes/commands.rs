@@ -26,7 +26,7 @@ pub(crate) fn directives(test_files: &[String], rule: Directives) -> Vec<String>
     }
 }
 
-/// Returns the command of the row, or of its repository and version.
+/// Returns the row's test command, or the one for the row's repository and version.
 pub(crate) fn select_command(
     row: Option<&Value>,
     tests: &Tests,
@@ -86,7 +86,7 @@ const AUXILIARY: [&str; 9] =
     ["echo", "printf", "set", "export", "cd", "source", "exit", "true", ":"];
 
 /// Returns the test command in an evaluation script: the line between the markers, without the
-/// directives at its end. Lines that store its exit status may follow.
+/// directives at its end. Lines that store the command's exit status may follow.
 pub(crate) fn command_in_script<'a>(script: &'a str, directives: &[String]) -> Option<&'a str> {
     let mut lines = script.lines().skip_while(|line| !line.contains(START));
     lines.next()?;

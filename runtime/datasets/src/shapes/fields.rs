@@ -27,7 +27,7 @@ pub(crate) struct Fields<'a> {
     /// Objects that the row contains as JSON text. Their members are accessed by dotted names and
     /// are never removed.
     inner: BTreeMap<String, Value>,
-    /// The name in the row of each field that was taken.
+    /// The fields that were taken, each with its name in the row.
     pub used: BTreeMap<String, String>,
 }
 

@@ -30,7 +30,8 @@ pub(crate) struct Shape {
     /// Fields that are objects, or objects as JSON text. Their members are accessed with a dot.
     #[serde(default)]
     pub expand: Vec<String>,
-    /// Fields that a row must have besides those that every task needs, by Proctor's names.
+    /// Fields that a row must have in addition to those that every task needs, under Proctor's
+    /// names.
     #[serde(default)]
     pub needs: Vec<String>,
     /// Large fields that are dropped without being listed as left out.
@@ -114,8 +115,8 @@ pub(crate) struct Hub {
     pub names: Vec<String>,
     pub split: Option<String>,
     pub revision: Option<String>,
-    /// The value of `benchmark.split` by hub dataset, for datasets whose own split name says
-    /// nothing.
+    /// The value of `benchmark.split` by hub dataset, for datasets whose own split name is not
+    /// meaningful.
     pub sets: BTreeMap<String, String>,
 }
 
@@ -155,7 +156,7 @@ pub(crate) struct Tests {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RepoTestSettings {
     pub repos: Vec<String>,
-    /// The versions to which this applies; empty for all.
+    /// The versions to which these settings apply. Empty for all versions.
     pub versions: Vec<String>,
     pub command: Option<String>,
     pub parser: Option<String>,

@@ -1,5 +1,5 @@
 //! Checks that the serialized form of a task does not change. Run records and certificates contain
-//! its digest, and cached verdicts are looked up by it.
+//! the task's digest, and cached verdicts are looked up by that digest.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 

@@ -1,4 +1,5 @@
-//! Loads files of every type: at full size, with a broken row in the middle, and from a hub's layout.
+//! Loads files of every type: at full size, with a broken row in the middle, and in the hub's
+//! directory layout.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 

@@ -79,7 +79,7 @@ async fn info(
     json!({"id": NAME, "sha": COMMIT, "siblings": siblings}).to_string().into_response()
 }
 
-/// Redirects LFS files to another URL, like the hub does. The token must not be sent there.
+/// Redirects LFS files to another URL, like the hub does. The token must not be sent to that URL.
 async fn resolve(
     State(server): State<Shared>,
     headers: HeaderMap,

@@ -130,8 +130,7 @@ fn featurebench_level_1_is_masked_and_hides_its_test() {
     }
 }
 
-/// Such an option is now a factor in which the arms of a run may differ, so it cannot be an option
-/// of the dataset.
+/// The dataset option was replaced by a factor, because the arms of a run may differ in its value.
 #[test]
 fn replaced_option_is_rejected_with_the_new_key() {
     for (option, key) in

@@ -29,7 +29,8 @@ pub(super) struct Completion {
     pub source: &'static str,
 }
 
-/// The changes between two commits of a pull request, and its text.
+/// The two commits that a pull request's changes lie between, and the commit that contains the pull
+/// request's text.
 struct Change {
     from: String,
     to: String,

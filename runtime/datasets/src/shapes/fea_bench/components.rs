@@ -12,8 +12,8 @@ pub(super) use proctor_types::NewComponent as Component;
 
 /// Reads the components in a row: an object by file, or a list of `{file, components}`.
 ///
-/// They are used as given, although the benchmark's own script misses some components, because the
-/// row's prompt is based on the script's result.
+/// The components are used as given. The benchmark's own script misses some, but the row's prompt
+/// is based on the script's result.
 pub(super) fn parse_components(value: Value) -> Result<Vec<Component>, RowError> {
     let wrong = |what: &str| RowError::in_field("new_components", what);
     let files: Vec<(String, Value)> = match value {

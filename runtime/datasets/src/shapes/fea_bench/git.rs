@@ -5,8 +5,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// A local clone. Reading it neither changes it nor runs code from it: no hooks, no filters, no
-/// external diffs.
+/// A local clone. Reading a clone neither changes it nor runs code from it: no hooks, no filters,
+/// no external diffs.
 pub struct Repository {
     folder: PathBuf,
 }
@@ -119,7 +119,8 @@ impl Repository {
         let output = Command::new("git")
             .args(["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"])
             .args(["-c", "core.quotePath=true", "-c", "diff.noprefix=false"])
-            // The clone may belong to another user. That is safe, because it is only read.
+            // The clone may belong to another user. That is safe, because Proctor only reads the
+            // clone.
             .args(["-c", "safe.directory=*", "--no-pager"])
             .args(args)
             .current_dir(&self.folder)

@@ -1,4 +1,4 @@
-//! Converts rows of FEA-Bench, which publishes four forms of an instance. Missing fields are
+//! Converts rows of FEA-Bench, which publishes its instances in four forms. Missing fields are
 //! derived from the pull request in the row, or from a local clone of the repository.
 
 mod clone;
@@ -34,7 +34,7 @@ pub struct PullTexts {
 /// Builds the texts from a medium row's `problem_info`, as the benchmark does.
 ///
 /// # Errors
-/// `problem_info` lacks a field. The error names it.
+/// `problem_info` lacks a field. The error names that field.
 pub fn build_texts(info: &Value, components: &[NewComponent]) -> Result<PullTexts, String> {
     let request = request::request_from_pull(info).map_err(|complaint| complaint.what)?;
     let statement = request::statement(request.clone(), components).map_err(|it| it.what)?;
@@ -111,7 +111,7 @@ pub(super) fn complete(
     Ok(clone)
 }
 
-/// Adds the source to a task that runs without an image, on the host's programs.
+/// Adds the source to a task that runs without an image, with the host's programs.
 pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), RowError> {
     let clone = draft.clone.take();
     if draft.task.environment.base.is_none() {

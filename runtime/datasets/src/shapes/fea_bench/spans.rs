@@ -19,8 +19,8 @@ pub struct Span {
     pub name: String,
     /// The line of `def` or `class`, without decorators.
     pub first: usize,
-    /// The last line on which one of its nodes starts. The rest of a multi-line string or bracket
-    /// is not included.
+    /// The last line on which one of the definition's nodes starts. The rest of a multi-line string
+    /// or bracket is not included.
     pub last: usize,
 }
 
@@ -97,8 +97,9 @@ fn definition(node: AnyNodeRef<'_>) -> Option<(bool, &str)> {
     }
 }
 
-/// Returns the start of a node according to Python's own syntax tree. `None` for nodes that have no
-/// line there, and for nodes that do not exist there, such as the parts of a concatenated string.
+/// Returns the start of a node according to Python's own syntax tree. Returns `None` for nodes that
+/// have no line in that tree, and for nodes that it does not contain, such as the parts of a
+/// concatenated string.
 fn node_start(node: AnyNodeRef<'_>) -> Option<usize> {
     let at = match node {
         AnyNodeRef::StmtFunctionDef(def) => def.name.start(),

@@ -1,5 +1,5 @@
-//! Generates rows in the number and size of the real datasets, so that loading them costs the same.
-//! The same index always gives the same bytes.
+//! Generates as many rows as the real datasets have, and of the same size, so that loading them
+//! takes as long. The same index always gives the same bytes.
 
 use serde_json::{Value, json};
 
