@@ -12,7 +12,7 @@ pub enum Image {
 }
 
 impl Image {
-    /// Reads a URL from Chat Completions or Responses. It may be a `data:` URL.
+    /// Reads a URL from Chat Completions or Responses, which may be a `data:` URL.
     pub(super) fn from_url(url: &str) -> Option<Self> {
         let Some(rest) = url.strip_prefix("data:") else {
             let web = url.starts_with("https://") || url.starts_with("http://");

@@ -29,7 +29,7 @@ pub fn parse(bytes: &[u8]) -> serde_json::Result<Value> {
     }
 }
 
-/// Returns repaired text. It is valid JSON if a lenient parser would accept `text`.
+/// Returns repaired text, which is valid JSON if a lenient parser would accept `text`.
 pub fn repair(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let mut rest = text;

@@ -1,5 +1,5 @@
-//! Requests and responses in a vendor-neutral format. It covers only content that at least two wire
-//! formats can express. The codecs report everything else as a loss.
+//! Requests and responses in a vendor-neutral format. The format covers only content that at least
+//! two wire formats can express. The codecs report all other content as a loss.
 
 use proctor_types::{Api, NativeTurn, ToolCall, Usage};
 use serde_json::{Map, Value};
@@ -80,7 +80,7 @@ impl Part {
         image.map_or_else(|| Self::Media(kind.to_owned()), Self::Image)
     }
 
-    /// Returns the parts of a tool result other than text. They are placed after the result.
+    /// Returns the parts of a tool result other than text, which are placed after the result.
     pub(super) fn non_text(parts: Vec<Self>, losses: &mut Losses) -> impl Iterator<Item = Self> {
         if parts.iter().any(|part| matches!(part, Self::Image(_))) {
             losses.add_approximated("an image in a tool result");

@@ -1,8 +1,8 @@
 //! Changes single fields of a JSON object and leaves all other bytes unchanged.
 //!
-//! Parsing and serializing a body again would keep its meaning, but not its white space, escapes
-//! and number formats. Prefix caching requires identical bytes, and so does the promise to pass
-//! data on unchanged.
+//! Parsing and reserializing a body would keep its meaning, but not its white space, escapes and
+//! number formats. Prefix caching requires identical bytes, and so does the promise to pass data on
+//! unchanged.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! Fuzzes configurations. They come from users, so they may contain any bytes.
+//! Fuzzes configurations, which come from users and may therefore contain any bytes.
 
 use std::{fs, path::Path};
 

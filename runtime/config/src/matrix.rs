@@ -192,8 +192,8 @@ fn read_include(index: usize, include: &Table) -> Result<(Vec<Choice>, Option<St
     Ok((choices, name))
 }
 
-/// One `[[matrix.exclude]]` table. It removes every combination in which each of its keys has one
-/// of the listed values.
+/// One `[[matrix.exclude]]` table, which removes every combination in which each of the table's
+/// keys has one of the listed values.
 struct Exclude {
     at: Vec<String>,
     keys: Vec<(Vec<String>, Option<FactorKey>, Vec<Value>)>,

@@ -1,4 +1,4 @@
-//! Resolves the paths of a configuration.
+//! Resolves the paths in a configuration.
 //!
 //! Paths in a file are relative to the file, so that the file means the same from any directory.
 //! The current directory is used only if nothing exists there. A path in a base is relative to the

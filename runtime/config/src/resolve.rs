@@ -286,8 +286,8 @@ fn arm_settings(
     Ok(json!({ REPLAY_KEY: sha256_hex(&bytes) }))
 }
 
-/// Adds `repository_settings` unless it is the default. This makes it a factor, and arms of older
-/// runs keep their IDs.
+/// Adds `repository_settings` unless it has its default value. The setting then is a factor, but
+/// arms of older runs keep their IDs.
 fn add_repository_settings(
     arm: &ArmFile,
     scaffold: &dyn Scaffold,

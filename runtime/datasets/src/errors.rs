@@ -7,7 +7,7 @@ use std::{
 
 use proctor_types::one_line;
 
-/// A row that is not a valid task. It does not affect other rows.
+/// A row that is not a valid task. Such a row does not affect other rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadRow {
     pub file: PathBuf,

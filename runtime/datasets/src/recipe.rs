@@ -16,7 +16,7 @@ pub struct RecipeFile {
     pub recipe: Recipe,
 }
 
-/// A recipe. It contains names, hashes and lists of code to remove, but not the library's code.
+/// A recipe, which contains names, hashes and lists of code to remove, but not the library's code.
 /// `docs/recipes.md` documents every key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

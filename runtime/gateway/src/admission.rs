@@ -15,7 +15,7 @@ use crate::{
     sink::FIRST_NOTICE,
 };
 
-/// Interval between progress reports of a long wait.
+/// Interval between progress reports about a long wait.
 const NEXT_NOTICE: Duration = Duration::from_secs(60);
 
 /// The amounts that a request reserves before it is sent.
@@ -42,7 +42,7 @@ pub(crate) struct AdmissionRequest {
     pub grace: bool,
 }
 
-/// All reservations of a request. They last until the request is settled.
+/// All of a request's reservations, which last until the request is settled.
 #[derive(Debug)]
 struct HeldResources {
     holds: Vec<ScopeReservation>,

@@ -192,7 +192,7 @@ impl Drop for WaitTimer<'_> {
     }
 }
 
-/// A wait in progress. It is a guard because cancelling a request drops its wait.
+/// Guards a wait in progress, because cancelling a request drops its wait.
 pub(crate) struct WaitGuard<'a>(&'a Clock);
 
 impl Drop for WaitGuard<'_> {

@@ -1,4 +1,4 @@
-//! Handles an endpoint's problems that affect more than one request.
+//! Handles problems with an endpoint that affect more than one request.
 
 use proctor_types::{BudgetKind, Cause, Fault, Layer};
 use tokio::time::Instant;
@@ -149,8 +149,8 @@ impl TrialGateway {
         RequestError::Rejected { status, body, of_the_model }
     }
 
-    /// Whether the model caused a rejection. It did if a filter rejected the text, or if our own
-    /// count confirms a context overflow.
+    /// Whether the model caused a rejection. This is the case if a filter rejected the text, or if
+    /// our own count confirms a context overflow.
     async fn is_caused_by_model(
         &self,
         status: u16,

@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::attempt_failure::FailureKind;
 
-/// Semaphore with one permit until the model has responded. It is closed from then on, which lets
+/// Holds a semaphore with one permit until the model has responded. Closing the semaphore then lets
 /// every request through.
 #[derive(Debug, Clone)]
 pub(crate) struct FirstResponseGate {
@@ -30,8 +30,8 @@ impl FirstResponseGate {
     }
 }
 
-/// Failed attempts and the waits after them. They belong to one request, or to all requests that
-/// took turns.
+/// Failed attempts and the waits after them, either of one request or of all requests that took
+/// turns.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct AttemptRound {
     pub failed: u32,

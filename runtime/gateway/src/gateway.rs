@@ -111,9 +111,9 @@ impl Gateway {
         Ok(TrialGateway::new(self.build_route(model, meter.budget())?, meter, sink))
     }
 
-    /// Checks whether [`Gateway::open`] would succeed. It is called for every arm before a run
-    /// starts. If the hundredth trial were the first to need a missing key, the ninety-nine trials
-    /// before it would be wasted.
+    /// Checks whether [`Gateway::open`] would succeed. Proctor makes this check for every arm
+    /// before a run starts. If the hundredth trial were the first to need a missing key, the
+    /// ninety-nine trials before it would be wasted.
     pub fn check_model(&self, model: &ModelSpec, budget: &Budget) -> Result<(), Fault> {
         self.build_route(model, budget).map(drop)
     }

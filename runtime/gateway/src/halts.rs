@@ -1,8 +1,8 @@
-//! Tracks problems of an endpoint that affect every trial of the run, so that no further trial runs
-//! into them.
+//! Tracks problems with an endpoint that affect every trial of the run, so that no further trial
+//! runs into them.
 //!
-//! Without this, each trial would find out by itself that the key is wrong or the endpoint is down.
-//! It would use a sandbox and all its retries, and then end in a fault instead of waiting for a
+//! Otherwise, each trial would have to discover that the key is wrong or the endpoint is down. The
+//! trial would use a sandbox and all its retries, and then end in a fault instead of waiting for a
 //! `resume`.
 
 use std::{
@@ -91,8 +91,8 @@ struct ModelState {
     only_streams: bool,
     /// Repairs that requests to the model need before the endpoint accepts them.
     repairs: Vec<Repair>,
-    /// Rejections by their text. They are cleared when a trial gets past the point of the
-    /// rejection.
+    /// Rejections by their text. A rejection is removed when a trial gets past the point at which
+    /// it occurred.
     rejections: BTreeMap<String, RejectionCount>,
 }
 
@@ -332,7 +332,7 @@ mod tests {
         halts.note_response(&origin(3, 2));
         assert!(!halts.count_rejection(&origin(4, 2), "no", 3));
         assert!(!halts.count_rejection(&origin(5, 3), "no", 3));
-        // A response before that point proves nothing.
+        // A response before that point does not clear the count.
         halts.note_response(&origin(6, 1));
         assert!(halts.count_rejection(&origin(6, 2), "no", 3));
     }

@@ -1,5 +1,5 @@
-//! The gateway that all model calls pass through. It meters and records requests, and rejects those
-//! over budget.
+//! The gateway that all model calls pass through. The gateway meters and records requests, and
+//! rejects those over budget.
 //!
 //! ```text
 //! TrialGateway::ask ─┐                      in process: turns a `ModelRequest` into a request

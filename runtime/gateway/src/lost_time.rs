@@ -17,8 +17,8 @@ use tokio::time::Instant;
 /// before a time limit counts as silence of the endpoint.
 const MAX_MODEL_PAUSE: Duration = Duration::from_secs(5);
 
-/// Returns when a response stalled before a limit cut it off, if it did. `last` is the time at
-/// which its last chunk arrived.
+/// Returns the time from which a response had stalled when a limit cut it off, or `None` if it had
+/// not stalled. `last` is the time at which the last chunk arrived.
 pub(crate) fn stalled_since(last: Instant) -> Option<Instant> {
     (last.elapsed() > MAX_MODEL_PAUSE).then_some(last)
 }
@@ -91,8 +91,8 @@ impl LostTime {
     }
 }
 
-/// An attempt in flight. It is a guard because attempts in flight are dropped when a trial ends. If
-/// the endpoint was silent during a dropped attempt, the attempt's time counts as lost.
+/// Guards an attempt in flight, because such attempts are dropped when a trial ends. If the
+/// endpoint was silent during a dropped attempt, the attempt's time counts as lost.
 pub(crate) struct AttemptGuard<'a> {
     lost: &'a LostTime,
     begun: Instant,

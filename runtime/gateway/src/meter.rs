@@ -78,7 +78,7 @@ impl Meter {
     }
 
     /// Continues an interrupted trial. Its earlier usage counts, except for the time that was lost
-    /// to the endpoint. That loss ended the earlier try, so the trial gets the time back.
+    /// to the endpoint. The lost time ended the earlier try, so it is not counted.
     #[must_use]
     pub fn resume_from(mut self, used: &PriorUsage) -> Self {
         self.own.set_spent(used.spent);
@@ -106,7 +106,7 @@ impl Meter {
         self.own.spent()
     }
 
-    /// Returns the steps so far: delivered responses of the main conversation.
+    /// Returns the steps so far: delivered responses in the main conversation.
     pub fn steps(&self) -> u64 {
         self.own.spent().steps
     }

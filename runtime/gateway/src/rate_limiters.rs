@@ -1,4 +1,4 @@
-//! The limiters of a run, by endpoint and model.
+//! A run's limiters, by endpoint and model.
 
 use std::{
     collections::BTreeMap,

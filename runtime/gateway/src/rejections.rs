@@ -210,7 +210,7 @@ mod tests {
             (404, "The model `meta/llama` does not exist.", ErrorSubject::UnknownModel),
             (500, "The requested model is not supported.", ErrorSubject::Unknown),
             (400, "max_tokens must be at least 1, got 0", ErrorSubject::Unknown),
-            // A keyword alone proves nothing.
+            // A keyword alone does not identify a subject.
             (
                 400,
                 "Unsupported parameter: 'max_tokens' is not supported with this model.",

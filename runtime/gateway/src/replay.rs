@@ -151,13 +151,13 @@ mod tests {
         assert!(!replies.is_replay(Some("chatcmpl-91b7c2d05e"), &first, 100), "the same request");
         // The model repeats itself, under a new id.
         assert!(!replies.is_replay(Some("chatcmpl-33d0e7f18a"), &turn("call_77c1d2ab", "ls"), 150));
-        // Ids from a counter that restarts in each response prove nothing.
+        // Ids from a counter that restarts in each response are not evidence of a replay.
         for id in ["call_0", "call_000000000001", "functions.shell:0", "0", ""] {
             let mut replies = ReceivedResponses::default();
             replies.add(Some("chatcmpl-scripted-1"), &turn(id, "ls"), 100);
             assert!(!replies.is_replay(Some("chatcmpl-scripted-1"), &turn(id, "ls"), 150), "{id}");
         }
-        // The ids of a server that used one id for two different responses prove nothing either.
+        // Nor are the ids of a server that used one id for two different responses.
         replies.add(Some("chatcmpl-91b7c2d05e"), &turn("call_8f3b21aa", "pwd"), 200);
         assert!(!replies.is_replay(Some("chatcmpl-91b7c2d05e"), &first, 250));
     }

@@ -1,5 +1,5 @@
-//! Rejects settings that a model's table must not contain. They are checked before a run. If a
-//! parameter were silently dropped, the arm would not be the one that the report describes.
+//! Rejects settings that a model's table must not contain, before a run starts. If a parameter were
+//! silently dropped, the arm would not be the one that the report describes.
 
 use proctor_types::{Api, ModelSpec};
 

@@ -1,5 +1,5 @@
 //! Limits that several processes share. This crate reserves amounts by name. Another crate stores
-//! them.
+//! the reservations.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 

@@ -11,7 +11,7 @@ const MESSAGE_OVERHEAD: u64 = 4;
 const IMAGE_TOKENS: u64 = 1600;
 const RESPONSE_OVERHEAD: u64 = 3;
 
-/// Loads the tokenizer's tables off the async threads. This takes about 0.2 s of CPU time. Later
+/// Loads the tokenizer's tables off the async threads. Loading takes about 0.2 s of CPU time. Later
 /// counts are fast.
 pub async fn load_tables() {
     // A panic while loading the tables would also occur at the first count.
@@ -19,7 +19,7 @@ pub async fn load_tables() {
 }
 
 /// Maximum number of bytes of a text that are counted. The rest is extrapolated, because counting a
-/// megabyte of one letter takes seconds and a broken endpoint may send 64 MB.
+/// megabyte of a single repeated letter takes seconds and a broken endpoint may send 64 MB.
 const MAX_COUNTED_BYTES: usize = 1 << 20;
 
 /// Returns the number of tokens in a text. Counts about 15 MB/s once the tables are loaded.

@@ -1,9 +1,9 @@
 //! Detects from an endpoint's first responses whether it supports tools.
 //!
 //! Two server misconfigurations make a model look weak. Either the server drops the tool schemas,
-//! or it has no parser for calls and returns them as text. Both are infrastructure faults. They are
-//! detected in the first response and halt the model for the run. Once the model has made a call, a
-//! response with a call in its text is requested again (`defects.rs`).
+//! or it has no parser for calls and returns them as text. Both are infrastructure faults. The
+//! gateway detects them in the first response and halts the model for the run. Once the model has
+//! made a call, a response with a call in its text is requested again (`defects.rs`).
 
 use proctor_types::{Api, Cause, Fault, Layer, RequestClass};
 use serde_json::Value;

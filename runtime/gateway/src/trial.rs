@@ -55,7 +55,7 @@ pub struct TrialGateway {
     responsive: AtomicBool,
     lost: LostTime,
     written: Mutex<SentConversation>,
-    /// The model's turns, for clients of other formats.
+    /// The model's turns, for clients that use other formats.
     turns: Mutex<NativeTurns>,
     /// The endpoint's responses, by their ids.
     replies: Mutex<ReceivedResponses>,

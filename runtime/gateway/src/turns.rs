@@ -1,4 +1,4 @@
-//! Stores the model's turns of a trial exactly as the endpoint wrote them.
+//! Stores the model's turns in a trial exactly as the endpoint wrote them.
 //!
 //! A client never sees data that its own format cannot express, and some clients drop unknown
 //! fields. The gateway therefore stores each turn and sends it to the endpoint instead of the
@@ -90,8 +90,8 @@ impl NativeTurns {
         request.turns = turns;
     }
 
-    /// Replaces the assistant's turns from index `begun` on with the stored turn. They are parts of
-    /// one response that the Responses API split.
+    /// Replaces the assistant's turns from index `begun` on with the stored turn. These turns are
+    /// parts of one response that the Responses API split.
     fn restore_last(&self, turns: &mut Vec<Turn>, begun: usize) {
         let parts = || turns[begun..].iter().flat_map(|turn| &turn.parts);
         let calls: Vec<_> = parts()

@@ -30,7 +30,7 @@ pub fn parse_clock_time(text: &str) -> Option<i64> {
 }
 
 impl Task {
-    /// Returns the environment variables of every command in a sandbox of the task: the task's own,
+    /// Returns the environment variables for every command in the task's sandboxes: the task's own,
     /// its user's `HOME`, and those that set the clock.
     pub fn command_env(&self) -> BTreeMap<String, String> {
         const PRELOAD: &str = "LD_PRELOAD";

@@ -5,8 +5,8 @@ use std::{
     io::{self, ErrorKind},
 };
 
-/// Prefixes that libraries put before a reason. They say which part of the library failed, which
-/// does not help the user.
+/// Prefixes that libraries put before a reason. Such a prefix says which part of the library
+/// failed, which does not help the user.
 const LIBRARY_PREFIXES: [&str; 12] = [
     "error sending request",
     "client error (Connect)",
@@ -221,8 +221,8 @@ fn rewrite_parser_message(text: &str) -> String {
         .or_else(|| syntax_error(body, place.is_some()));
     let Some((before, message)) = message else { return text.to_owned() };
     let (line, behind) = match place {
-        // Omit line 1. It may be the only line, as in rows and journals, where the caller has
-        // already named the line of the file.
+        // Omit `line 1`. The text may consist of a single line, as in rows and journals, where the
+        // caller has already named the line of the file.
         Some(("1", behind)) => (String::new(), behind),
         Some((line, behind)) => (format!("line {line}: "), behind),
         None => (String::new(), ""),

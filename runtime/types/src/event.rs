@@ -309,7 +309,7 @@ pub enum Event {
         /// Scaffold-specific keys.
         note: Map<String, Value>,
     },
-    /// The trial ended. This is its last event, with the same content as `outcome.json`.
+    /// The trial ended. This is the trial's last event, with the same content as `outcome.json`.
     TrialEnded {
         /// How the trial ended.
         outcome: Box<Outcome>,
@@ -318,7 +318,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         packed: Option<u64>,
     },
-    /// The trial was graded. This is recorded in `grade/journal.jsonl`, because a trial's own
+    /// The trial was graded. The event is recorded in `grade/journal.jsonl`, because a trial's own
     /// journal ends with its outcome. A trial may be graded more than once; the last event counts.
     /// `patch`, `log` and `results` are BLAKE3 hashes of the graded patch and of the files next to
     /// the journal.
@@ -342,7 +342,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         given_back: bool,
     },
-    /// The previous verdict no longer counts. This is recorded in `grade/journal.jsonl`.
+    /// The previous verdict no longer counts. The event is recorded in `grade/journal.jsonl`.
     VerdictWithdrawn {
         /// The reason, in words.
         why: String,
@@ -463,7 +463,7 @@ pub fn remove_discarded_events(events: Vec<Envelope>) -> Vec<Envelope> {
     events.into_iter().filter(is_kept).collect()
 }
 
-/// A recorded request, without the messages of earlier requests of the trial.
+/// A recorded request, without the messages that the trial's earlier requests contained.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelRequestRecord {
     /// Number of leading messages that are unchanged since the previous request.

@@ -36,8 +36,7 @@ pub enum Layer {
 pub enum Cause {
     /// The run was interrupted; nothing failed.
     Cancelled,
-    /// Something that existed a moment ago is gone: a sandbox died, or a layer or an image was
-    /// removed.
+    /// Something that existed before is gone: a sandbox died, or a layer or an image was removed.
     Gone,
     /// The whole back end does not respond.
     BackEndGone,
@@ -146,7 +145,7 @@ pub enum Origin {
     Overdue,
 }
 
-/// A fault for the operator. It is never shown to the model and never scored as a model failure.
+/// A fault for the operator, which is never shown to the model and never scored as a model failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// What failed.

@@ -59,7 +59,7 @@ pub struct HarborSeparate {
     /// The environment to start from. Default: a fresh copy of the task's environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<Environment>,
-    /// Environment variables. They replace those of the task.
+    /// Environment variables, which replace the task's variables.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     /// Working directory of commands. Default: the image's `WORKDIR`.
@@ -73,7 +73,7 @@ pub struct HarborSeparate {
     pub bundled: bool,
 }
 
-/// Network access of a phase of a Harbor task.
+/// Network access during a phase of a Harbor task.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HarborNetwork {

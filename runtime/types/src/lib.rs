@@ -1,7 +1,7 @@
 //! Proctor's data types: tasks, arms, trials, events, outcomes and verdicts.
 //!
 //! Most other crates depend on this one. This crate defines and parses the data that Proctor writes
-//! to disk. It performs no I/O, reads no clock and has no async code.
+//! to disk. It performs no I/O, does not read the clock and has no async code.
 
 #![warn(missing_docs)]
 

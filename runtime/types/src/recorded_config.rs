@@ -25,7 +25,7 @@ pub(crate) fn default_config_version() -> u32 {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RecordedConfig {
-    /// All other keys. They are serialized first, as in a configuration.
+    /// All other keys, which are serialized first, as in a configuration.
     #[serde(flatten)]
     pub other: Map<String, Value>,
     /// The arms as configured. `RunRecord::arms` has the resolved arms.

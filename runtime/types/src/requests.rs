@@ -1,4 +1,4 @@
-//! Model requests of a client in a sandbox: the rules that classify them (`[requests]` of a
+//! Model requests from a client in a sandbox: the rules that classify them (`[requests]` of a
 //! manifest), and the traffic so far.
 
 use std::collections::BTreeMap;
@@ -33,12 +33,13 @@ pub struct RequestRules {
     pub sub_agents: Option<SubAgentRules>,
 }
 
-/// `[requests.sub_agents]`: how main requests of sub-agents differ from the agent's own. They count as steps, but not
-/// as `main_steps`.
+/// `[requests.sub_agents]`: how main requests of sub-agents differ from the agent's own. Main
+/// requests of sub-agents count as steps, but not as `main_steps`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SubAgentRules {
-    /// A header that only requests of sub-agents have. It identifies the conversation if `conversation` is absent.
+    /// A header that only requests of sub-agents have. This header identifies the conversation if
+    /// `conversation` is absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub header: Option<String>,
     /// The header with the conversation's id.

@@ -24,7 +24,7 @@ pub const RUN_SCHEMA: u32 = 2;
 ///    results.
 pub const RULES_VERSION: u32 = 2;
 
-/// The version of the rules of a `run.json` without `rules`.
+/// The rules version of a `run.json` without `rules`.
 fn default_rules_version() -> u32 {
     1
 }

@@ -18,8 +18,8 @@ pub struct GradingSettings {
     /// How to treat the tests that the certificate lists as unreliable.
     #[schemars(example = FlakePolicy::Vote)]
     pub flaky: FlakePolicy,
-    /// Whether each patch is also graded with every test of the repository that passes with gold: the policy `wide`
-    /// (`docs/policies.md`). This does not change `resolved`.
+    /// Whether each patch is also graded with every test of the repository that passes with gold:
+    /// the policy `wide` (`docs/policies.md`). The wide policy does not change `resolved`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(example = true)]
     pub wide: bool,

@@ -13,7 +13,7 @@ use crate::{MAX_CPUS, MAX_SIZE_MB, MIN_CPUS, MIN_MEMORY_MB};
 pub enum SandboxKind {
     /// Uses this machine's namespaces and control groups, without a daemon.
     Native,
-    /// Uses the containers of a Docker engine.
+    /// Uses containers in a Docker engine.
     Docker,
 }
 
@@ -50,8 +50,8 @@ pub struct SandboxSpec {
     #[schemars(range(min = 1, max = MAX_SIZE_MB))]
     #[schemars(example = 1024)]
     pub disk_mb: u64,
-    /// The time at which each command starts, for the agent and the tests (`docs/clock.md`). It overrides the task's
-    /// clock.
+    /// The time at which each command starts, for the agent and the tests (`docs/clock.md`). This
+    /// key overrides the task's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"2024-05-01T00:00:00Z")]
     pub clock: Option<String>,
@@ -85,7 +85,7 @@ pub struct LeakCheckSpec {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFinding {
-    /// Do not run the trial. It ends in an infrastructure fault that names the location.
+    /// Do not run the trial, which ends in an infrastructure fault that names the location.
     #[default]
     Refuse,
     /// Remove the copies from the sandbox; if one cannot be removed, do not run the trial.

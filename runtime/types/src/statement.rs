@@ -11,8 +11,8 @@ pub struct StatementSpec {
     /// `--without` omits them; FEA-Bench's definitions).
     #[schemars(example = false)]
     pub interfaces: bool,
-    /// Whether the agent can see the fail-to-pass test files. They stay in place, and the statement names them
-    /// (FeatureBench's `--white`).
+    /// Whether the agent can see the fail-to-pass test files. These files stay in place, and the
+    /// statement names them (FeatureBench's `--white`).
     #[schemars(example = true)]
     pub tests: bool,
     /// Whether the statement includes what issues say about the request (FEA-Bench's hints).

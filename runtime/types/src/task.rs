@@ -92,8 +92,8 @@ pub struct Task {
     /// The patch that solves the task. Default: the reversed mask.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gold: Option<String>,
-    /// Environment variables of all commands in the sandbox, for the agent and the tests. They override an image's
-    /// `ENV`.
+    /// Environment variables of all commands in the sandbox, for the agent and the tests. These
+    /// variables override an image's `ENV`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     /// The time at which each command starts, for the agent and the tests, in RFC 3339:
@@ -104,8 +104,8 @@ pub struct Task {
     /// image's `USER`, or else root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The platform of the task in Docker's notation: `linux/amd64`. It does not select a back end, but native
-    /// sandboxes reject tasks for other platforms.
+    /// The platform of the task in Docker's notation: `linux/amd64`. The platform does not select a
+    /// back end, but native sandboxes reject tasks for other platforms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<String>,
     /// Resources that the task needs. Smaller limits of the arm are raised to the ceiling. Gradings reserve at least
@@ -187,7 +187,7 @@ impl Cheat {
     }
 }
 
-/// The benchmark that a task was loaded from. It determines the official grading policy.
+/// The benchmark that a task was loaded from, which determines the official grading policy.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Benchmark {
@@ -216,7 +216,8 @@ pub struct FromScratch {
     /// The content of every file in `workdir` when the agent starts, by path.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
-    /// Shell line that installs the agent's package. It runs in `workdir` before the source is restored.
+    /// Shell line that installs the agent's package. The line runs in `workdir` before the source
+    /// is restored.
     pub install: String,
 }
 
@@ -301,7 +302,7 @@ pub struct Environment {
     pub setup: Vec<String>,
 }
 
-/// Where the code comes from. It is placed at `workdir` before the set-up lines run.
+/// Where the code comes from. Proctor places the code at `workdir` before the set-up lines run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Source {

@@ -32,7 +32,7 @@ pub struct TestResults {
 pub enum TestFormat {
     /// pytest with Proctor's own recorder (default).
     Pytest,
-    /// JUnit XML of any runner.
+    /// JUnit XML from any runner.
     Junit,
     /// The Test Anything Protocol, versions 12 to 14.
     Tap,

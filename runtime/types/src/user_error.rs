@@ -19,7 +19,7 @@ impl UserError {
         Self { what: what.into(), hint: None }
     }
 
-    /// Sets the hint. It is reduced to one readable line, because it may quote user input of any
+    /// Sets the hint, reduced to one readable line, because a hint may quote user input of any
     /// length.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {

@@ -53,8 +53,8 @@ impl std::fmt::Display for TestStatus {
 pub enum Integrity {
     /// There is no evidence against the verdict.
     Clean,
-    /// There is no evidence against the verdict, but nothing verified it either: no canary was
-    /// evaluated.
+    /// There is no evidence against the verdict, but no canary was evaluated that would have
+    /// verified it.
     Unverified,
     /// Something falsified the test run, or may have done so.
     Suspect,
@@ -74,7 +74,7 @@ impl Verdict {
             .collect()
     }
 
-    /// Returns the evidence that makes the verdict unverified; nothing for other verdicts.
+    /// Returns the evidence that makes the verdict unverified. Yields nothing for other verdicts.
     pub fn unverified_evidence(&self) -> impl Iterator<Item = &Evidence> {
         let evidence = self.evidence.iter().filter(|_| self.integrity == Integrity::Unverified);
         evidence.filter(|one| EvidenceClass::unverified_reason(&one.kind).is_some())
@@ -199,6 +199,6 @@ pub struct Verdict {
     pub exceptions: BTreeMap<String, u64>,
 }
 
-/// The key in [`Verdict::exceptions`] for tests that did not end in time. It cannot be the name of
-/// a Python exception class.
+/// The key in [`Verdict::exceptions`] for tests that did not end in time. No Python exception class
+/// can have this name.
 pub const TIMEOUT_EXCEPTION: &str = "timeout";

@@ -7,8 +7,8 @@ pub(super) enum TextDeduplicator {
     Empty,
     /// The first fragment.
     One(String),
-    /// The second fragment starts with the whole first one. It is held back until the third
-    /// fragment shows which kind of stream this is.
+    /// The second fragment starts with the whole first one. The second fragment is held back until
+    /// the third one shows which kind of stream this is.
     Doubted { first: String, held: String },
     /// A plain stream, with the text so far.
     Pieces(String),

@@ -33,7 +33,7 @@ pub(super) fn started(body: &Value) -> Delta {
 #[derive(Debug, Default)]
 pub(super) struct CallTracker {
     count: usize,
-    /// Whether the last call has no arguments yet. They may follow in a separate part.
+    /// Whether the last call has no arguments yet. Its arguments may follow in a separate part.
     is_bare: bool,
 }
 

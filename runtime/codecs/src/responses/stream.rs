@@ -136,7 +136,7 @@ impl Reader for ResponsesReader {
 impl ResponsesReader {
     /// Returns the position of the item that an event belongs to. A known id takes precedence over
     /// the index, because some servers renumber `output_index` or send 0 for all items. An unknown
-    /// id proves nothing, because other servers give an item a new id in each event.
+    /// id is not evidence of a new item, because other servers give an item a new id in each event.
     fn item_position(&mut self, data: &Value) -> u64 {
         let index = data["output_index"].as_u64().unwrap_or_default();
         let ids = [&data["item_id"], &data["item"]["id"]];

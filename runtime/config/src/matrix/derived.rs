@@ -50,8 +50,8 @@ pub(super) fn derive_model(
     Ok(())
 }
 
-/// Returns the value that a factor has in a combination. It comes from the combination's choices,
-/// the arm, its model, or the top level of the file.
+/// Returns the value that a factor has in a combination. The value comes from the combination's
+/// choices, the arm, its model, or the top level of the file.
 pub(super) fn factor_value(
     place: &FactorKey,
     base: &Table,

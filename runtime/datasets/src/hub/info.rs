@@ -19,7 +19,7 @@ pub(super) struct Sibling {
     pub rfilename: String,
     #[serde(default)]
     pub size: Option<u64>,
-    /// Git's blob id. It is the checksum of files that are not in LFS.
+    /// Git's blob id, which is the checksum of files that are not in LFS.
     #[serde(default)]
     pub blob_id: Option<String>,
     #[serde(default)]

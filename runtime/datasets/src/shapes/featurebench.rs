@@ -1,5 +1,5 @@
-//! Converts rows of FeatureBench. The last part of an id is the level, tests are whole files, and
-//! the agent starts from an empty directory at level 2.
+//! Converts FeatureBench rows. The last part of an id is the level, tests are whole files, and the
+//! agent starts from an empty directory at level 2.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ const INSTALL: &str = "pip install .";
 /// Seconds per file, if the row has no limit.
 const FILE_SECONDS: f64 = 600.0;
 
-/// Proxy variables of the harness's network. They are dropped, because Proctor uses its own
+/// Proxy variables for the harness's network, which are dropped because Proctor uses its own
 /// network.
 const PROXIES: [&str; 4] = ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"];
 

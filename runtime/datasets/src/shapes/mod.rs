@@ -1,4 +1,4 @@
-//! Converts rows of other benchmarks to tasks: detects their shape, reads their fields and builds
+//! Converts rows from other benchmarks to tasks: detects their shape, reads their fields and builds
 //! the tasks.
 
 mod build;

@@ -4,7 +4,7 @@
 use proctor_types::ShippedTable;
 use serde::Deserialize;
 
-/// pytest's options. They are needed to tell the value of an option from the name of a test.
+/// pytest's options, which are needed to tell the value of an option from the name of a test.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Options {
@@ -27,8 +27,8 @@ enum Next {
 /// Returns the words without test files, directories and ids. A command that does not start pytest
 /// is returned unchanged.
 ///
-/// `tests` are the files and ids of the row. They are used only to interpret the word after an
-/// unknown option.
+/// `tests` are the files and ids of the row. This function uses them only to interpret the word
+/// after an unknown option.
 ///
 /// # Errors
 /// The built-in list of options cannot be read. Without it, an option's value could be mistaken for
@@ -88,7 +88,8 @@ fn next_word_after(option: &str, options: &Options) -> Next {
             Next::Unknown
         };
     }
-    // In a group of short options, the first one that takes a value takes the rest of the word, if any.
+    // In a group of short options, the first one that takes a value consumes the rest of the word,
+    // if any.
     let takes = |letter: char| known(&options.with_value, &format!("-{letter}"));
     match option.char_indices().skip(1).find(|(_, letter)| takes(*letter)) {
         Some((at, letter)) if at + letter.len_utf8() == option.len() => Next::Value,

@@ -95,8 +95,8 @@ pub(crate) enum Hide {
     FailToPass,
 }
 
-/// How a row is recognized. It has all fields in `all`, at least one in `any` (unless empty), and
-/// none in `none`.
+/// How a row is recognized. The row has all fields in `all`, at least one in `any` (unless `any` is
+/// empty), and none in `none`.
 ///
 /// `marks` are fields that only this benchmark's rows have. A row with marks of two shapes is
 /// rejected.

@@ -1,4 +1,4 @@
-//! Fuzzes dataset files. They come from third parties, so they may contain arbitrary bytes.
+//! Fuzzes dataset files, which come from third parties and may therefore contain arbitrary bytes.
 
 use std::fs;
 

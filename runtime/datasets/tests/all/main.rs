@@ -1,5 +1,4 @@
-//! The tests of datasets, shapes and predictions. They are built as one binary, because linking is
-//! slow.
+//! The tests of datasets, shapes and predictions, built as one binary because linking is slow.
 
 mod common;
 mod digests;

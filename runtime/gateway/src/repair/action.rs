@@ -51,7 +51,7 @@ pub(crate) enum Action {
     PlainTurns,
     /// Puts a placeholder into messages without text.
     PlaceholderTurn,
-    /// Joins consecutive messages of one role.
+    /// Joins consecutive messages with the same role.
     MergeRoles,
     /// Inserts an assistant message between tool results and a user message.
     TurnAfterTool,

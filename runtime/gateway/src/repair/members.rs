@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::body::{change_assistant_messages, change_each, items};
 
-/// Members that carry the content of the model's turn. They are never removed.
+/// Members that carry the content of the model's turn and are therefore never removed.
 const ESSENTIAL: [&str; 21] = [
     "role",
     "type",

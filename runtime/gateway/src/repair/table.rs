@@ -18,7 +18,8 @@ struct Row {
     apis: Vec<Api>,
     #[serde(default)]
     statuses: Vec<u16>,
-    /// How often the error must occur before the repair applies. Used for vague messages.
+    /// How often the error must occur before the repair applies. Used for errors with vague
+    /// messages.
     #[serde(default)]
     after: u32,
     words: Patterns,

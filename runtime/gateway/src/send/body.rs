@@ -16,9 +16,9 @@ use crate::{
     trial::ModelRoute,
 };
 
-/// The form of a body. It is detected from the first bytes rather than from the content type,
-/// because some endpoints label streams as JSON or plain text, and some send a single document in
-/// response to a streaming request.
+/// The form of a body. The gateway detects the form from the first bytes rather than from the
+/// content type, because some endpoints label streams as JSON or plain text, and some send a single
+/// document in response to a streaming request.
 pub(super) enum Body {
     /// Only whitespace has arrived.
     Undecided,

@@ -181,7 +181,7 @@ impl GatewayServer {
     }
 }
 
-/// Counts a request in flight. It is a guard because its task may be aborted.
+/// Counts a request in flight until the guard is dropped, even if the request's task is aborted.
 struct RequestGuard(Arc<ServerState>);
 
 impl RequestGuard {

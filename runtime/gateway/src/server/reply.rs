@@ -1,7 +1,7 @@
 //! Sends the response to the client: unchanged, or translated to the client's format.
 //!
-//! The end of a response is held back until the response is charged and recorded. This way, both
-//! are done before the client's next request.
+//! The end of a response is held back until the response is charged and recorded. The client
+//! therefore cannot send its next request before that.
 
 use std::future::Future;
 
@@ -21,7 +21,7 @@ use crate::{
     request_path::SPLIT_KEY_NOTICE,
 };
 
-/// Recorded if the client disconnected before a response. It is not an HTTP status.
+/// Recorded instead of an HTTP status if the client disconnected before a response.
 const CLIENT_DISCONNECTED: u16 = 499;
 
 impl Client for ClientRequest {

@@ -1,7 +1,8 @@
 //! Responses that a client of the Responses API can continue by id.
 //!
-//! Endpoints of other APIs store nothing, so the gateway stores the conversation. If a client sends
-//! `previous_response_id` instead of the conversation, the gateway sends the whole conversation.
+//! Endpoints with other APIs store nothing, so the gateway stores the conversation. If a client
+//! sends `previous_response_id` instead of the conversation, the gateway sends the whole
+//! conversation.
 
 use std::{
     collections::HashMap,

@@ -1,5 +1,5 @@
-//! Tests that problems of an endpoint do not count against the model. Each is reported with its
-//! reason and detected only once per run.
+//! Tests that problems with an endpoint do not count against the model. Each problem is reported
+//! with its reason and detected only once per run.
 
 #![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
@@ -72,7 +72,7 @@ fn with_tools(text: &str) -> ModelRequest {
     ModelRequest { tools: vec![tool], ..ask(text) }
 }
 
-/// Returns a conversation with `answers` responses of the model.
+/// Returns a conversation with `answers` responses from the model.
 fn conversation_with(answers: usize) -> ModelRequest {
     let mut talk = ask("begin");
     for turn in 0..answers {
@@ -190,7 +190,7 @@ async fn silence_is_reported_at_growing_intervals() {
         .expect("a gateway")
         .with_key_lookup(|_| Some("sk-test-0123456789".into()));
     let (silent, _) = start_raw_endpoint(&[""]).await;
-    // The head and a piece arrive, then nothing: the connection stays open.
+    // The head and a chunk arrive. After that, the connection stays open, but nothing more arrives.
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let stalled = format!("http://{}", listener.local_addr().expect("an address"));
     tokio::spawn(async move {
@@ -443,7 +443,7 @@ async fn rejection_counts_for_the_model_if_text_and_count_agree() {
 
 #[tokio::test]
 async fn model_without_tools_is_reported_with_a_hint() {
-    // Ollama's text, and texts of other servers with other statuses.
+    // Ollama's message, and other servers' messages with other statuses.
     for (status, words) in [
         (400, "registry.ollama.ai/library/x:latest does not support tools"),
         (404, "No endpoints found that support tool use"),
@@ -483,7 +483,7 @@ async fn request_repair_is_kept_for_the_run() {
         data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n";
     check_repaired_requests(&[NO_OPTIONS, ANSWER], "stream_options", &[true, false, false]).await;
     check_repaired_requests(&[NO_STREAM, ANSWER], "stream", &[true, false, false]).await;
-    // All streams of this endpoint are cut.
+    // This endpoint cuts off all streams.
     check_repaired_requests(&[CUT, CUT, CUT, ANSWER], "stream", &[true, true, true, false, false])
         .await;
 }

@@ -1,4 +1,4 @@
-//! Converts rows of FEA-Bench, which publishes its instances in four forms. Missing fields are
+//! Converts FEA-Bench rows. The benchmark publishes its instances in four forms. Missing fields are
 //! derived from the pull request in the row, or from a local clone of the repository.
 
 mod clone;

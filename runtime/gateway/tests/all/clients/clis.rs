@@ -1,6 +1,6 @@
 //! Two real clients, each with an endpoint that supports only Chat Completions: a tool call writes
-//! a file, and then the task ends. They run on the host with their own home and a minimal
-//! environment.
+//! a file, and then the task ends. The clients run on the host with their own home directory and a
+//! minimal environment.
 
 #![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
