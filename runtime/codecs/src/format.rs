@@ -41,8 +41,8 @@ pub trait Reader: Send {
 pub trait Writer: Send + Sync {
     fn write(&mut self, delta: &Delta, out: &mut String);
 
-    /// Writes the events that end a response. `usage` is the endpoint's usage or, if it reports
-    /// none, Proctor's own count.
+    /// Writes the events that end a response. `usage` is the usage that the endpoint reported or,
+    /// if it reported none, Proctor's own count.
     fn end(&mut self, usage: &Usage, out: &mut String);
 }
 

@@ -42,9 +42,9 @@ fn read_token_count(value: &serde_json::Value) -> Option<u64> {
     value.as_u64().filter(|count| *count <= MAX)
 }
 
-/// Returns an id for a translated response. Some endpoints send no id, or always the same one, so
-/// their ids are not used: a client that identifies responses by id would mistake a new response
-/// for the previous one.
+/// Returns an id for a translated response. The endpoint's id is not used, because some endpoints
+/// send no id, or always the same one. A client that identifies responses by id would then mistake
+/// a new response for the previous one.
 fn fresh_response_id(prefix: &str) -> String {
     format!("{prefix}{:016x}", fastrand::u64(..))
 }

@@ -256,7 +256,7 @@ fn name(arm: &Value) -> Option<&str> {
     arm.as_table()?.get("name")?.as_str()
 }
 
-/// Merges tables key by key. Any other value replaces the one below it.
+/// Merges tables key by key. Any other value in `above` replaces the value in `below`.
 fn merge_tables(below: &mut Table, above: Table) {
     for (key, value) in above {
         match value {

@@ -5,8 +5,8 @@ use proctor_types::ModelSpec;
 use crate::{ConfigFile, ConfigSource, UserError, kind::closest_name};
 
 /// Rejects a table that applies to no model of the configuration or sets no limit. A table for a
-/// model that no arm uses only causes a note, because it is harmless and `--model` creates such
-/// tables.
+/// model that no arm uses only causes a note, because such a table is harmless and `--model` can
+/// leave one behind.
 pub fn check_endpoints(file: &ConfigFile, written: &ConfigSource) -> Result<(), UserError> {
     for (name, table) in &file.endpoints {
         let path = |key| ["endpoints", name.as_str(), key];

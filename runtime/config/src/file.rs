@@ -64,8 +64,8 @@ pub struct ConfigFile {
     /// Limits on the files that a machine keeps between runs. Not a factor.
     #[serde(default, skip_serializing_if = "CacheSettings::is_default")]
     pub cache: CacheSettings,
-    /// Rate limits shared by all trials, under names that you choose. Without them, limits are learned from rejections.
-    /// Not a factor.
+    /// Rate limits shared by all trials, under names that you choose. Without them, Proctor learns
+    /// limits from rejections. Not a factor.
     #[serde(default)]
     pub endpoints: BTreeMap<String, EndpointRates>,
 }

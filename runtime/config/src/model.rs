@@ -104,7 +104,7 @@ pub fn vendor_model(name: &str) -> Result<VendorModel, UserError> {
     });
     let Some((endpoint, model)) = found else { return Err(unknown_model_error(name, endpoints)) };
     let prices = PriceTable::shipped().map_err(|fault| UserError::new(fault.to_string()))?;
-    // Ignore listed values for a local server: there, the same weights have a different price and
+    // Ignore listed values for a local server, where the same weights have a different price and
     // context window.
     let listed = prices.find_model(model).filter(|_| !endpoint.local);
     let spec = ModelSpec {

@@ -1,9 +1,9 @@
 //! Resolves the paths in a configuration.
 //!
-//! Paths in a file are relative to the file, so that the file means the same from any directory.
-//! The current directory is used only if nothing exists there. A path in a base is relative to the
-//! base's directory. A `--set` path was typed in a shell, so the current directory is searched
-//! first. Paths that exist become absolute, because a run may be resumed from anywhere.
+//! Paths in a file are relative to the file, so that the file has the same meaning in any
+//! directory. The current directory is used only if nothing exists there. A path in a base is
+//! relative to the base's directory. A `--set` path was typed in a shell, so the current directory
+//! is searched first. Paths that exist become absolute, because a run may be resumed from anywhere.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Parses and applies `--set KEY=VALUE`, and writes keys in its form.
+//! Parses and applies `--set KEY=VALUE`, and formats keys the way `--set` expects them.
 
 use crate::UserError;
 

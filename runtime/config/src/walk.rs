@@ -7,7 +7,7 @@ use crate::{
     kind::{Key, KeyError, Kind, closest_name},
 };
 
-/// The first error and the key that it is about.
+/// The first error, and the path of the key that has the error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     pub path: Vec<String>,

@@ -1,4 +1,4 @@
-//! Checks the rules for tasks that their types cannot express. `proctor-patch` checks the syntax of
+//! Checks the rules for tasks that the types cannot express. `proctor-patch` checks the syntax of
 //! the patches.
 
 use std::{collections::BTreeSet, ops::RangeInclusive};

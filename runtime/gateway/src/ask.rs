@@ -38,7 +38,7 @@ impl TrialGateway {
     }
 
     /// Sends a streaming request, so that progress is visible. For endpoints that reject streaming,
-    /// a repair turns it off.
+    /// a repair turns streaming off.
     async fn send_ask(
         &self,
         ask: &ModelRequest,

@@ -21,7 +21,7 @@ impl TrialGateway {
     /// silence took up too much of the time.
     ///
     /// The endpoint counts as down for all trials if it has never responded, or if several trials
-    /// ended like this and none got a response in the meantime.
+    /// ended this way and no trial got a response in the meantime.
     pub fn lost_time_fault(&self, kind: BudgetKind) -> Option<Fault> {
         let budget = self.meter().budget();
         let limit = match kind {
@@ -118,8 +118,8 @@ impl TrialGateway {
         }
     }
 
-    /// Classifies a rejected request: the model caused it, the client must handle it, or it will
-    /// happen in every trial.
+    /// Classifies a rejection: the model caused it, the client must handle it, or every trial would
+    /// get it.
     pub(crate) async fn classify_rejection(
         &self,
         status: u16,

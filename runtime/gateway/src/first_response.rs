@@ -1,5 +1,5 @@
-//! Until a model has responded in this run, only one request at a time is sent to it, and the
-//! others wait.
+//! Until a model has responded in this run, the gateway sends it only one request at a time. Other
+//! requests wait.
 //!
 //! If the endpoint is down or silent, one series of attempts detects it, so the other trials need
 //! not discover the problem themselves. If other trials wait, each attempt is made by a different

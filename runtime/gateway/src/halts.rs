@@ -237,8 +237,8 @@ impl Halts {
 
     /// Stores a fault that every further request would also run into.
     ///
-    /// A 403 for a key that has already received responses from the same model is treated as
-    /// specific to that request: some endpoints return it for content that they reject.
+    /// If the key has already received responses from the same model, a 403 is treated as specific
+    /// to that request, because some endpoints return 403 for content that they reject.
     pub(crate) fn halt_for_status(&self, model: &ModelSpec, status: Option<u16>, fault: &Fault) {
         let key = Halt::key(model);
         let halt = match status {

@@ -7,9 +7,9 @@ use crate::{
     rejections::{ErrorSubject, Rejections},
 };
 
-/// Checks a rejection that ended a trial and was attributed to the model. Returns why it would now
-/// count as an infrastructure failure. Returns `None` if the model is still the cause, or if the
-/// status is a success. `request_bytes` is the length of the rejected request.
+/// Checks a rejection that ended a trial and was attributed to the model. Returns why the rejection
+/// would now count as an infrastructure failure. Returns `None` if the model is still the cause, or
+/// if the status is a success. `request_bytes` is the length of the rejected request.
 ///
 /// # Errors
 /// A built-in table cannot be read.

@@ -101,7 +101,7 @@ impl RepairedRequest {
         Ok(self.apply_repairs(trial, repairs, 1))
     }
 
-    /// Undoes `NoStream`, which a stream-only endpoint rejects. Returns whether it had been
+    /// Undoes `NoStream`, which a stream-only endpoint rejects. Returns whether the repair had been
     /// applied.
     fn restore_streaming(&mut self, trial: &TrialGateway) -> bool {
         let (whole, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.repairs)

@@ -1,6 +1,6 @@
 //! Detects responses that a cache on the route returns again for a later request.
 //!
-//! A semantic cache mistakes a request for an earlier one of the same conversation and replays the
+//! A semantic cache mistakes a request for an earlier one in the same conversation and replays the
 //! earlier turn. The model never saw the later request, so it did not produce this turn.
 
 use std::{

@@ -490,8 +490,8 @@ impl TrialGateway {
         }
     }
 
-    /// Records the response and only then sends its end, so that it is charged and recorded before
-    /// the next request.
+    /// Records the response and only then sends its end, so that the response is charged and
+    /// recorded before the next request.
     async fn deliver<C: Client>(
         &self,
         request: &OutgoingRequest,

@@ -358,7 +358,7 @@ proptest! {
             whole.native = Some(NativeTurn { api, items: native_turn(api, &body, &ids) });
             let streamed = read_stream(api, &stream(api, &items, &mut rng));
             for (how, whole) in [("whole", whole), ("streamed", streamed)] {
-                // Send it back as an in-process scaffold does.
+                // Send the turn back as an in-process scaffold does.
                 let message = whole.to_model_response().to_message();
                 let again = match api {
                     Api::Chat => json!([crate::codec::message::to_chat(&message)]),

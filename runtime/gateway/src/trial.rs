@@ -43,8 +43,8 @@ pub(crate) struct ModelRoute {
     pub policy: RetryPolicy,
 }
 
-/// One trial's connection to its model. Every request passes through it, so every request is
-/// metered and recorded, and is rejected if it is over budget.
+/// One trial's connection to its model. Every request passes through this connection, which meters
+/// and records the request, or rejects a request that is over budget.
 pub struct TrialGateway {
     route: ModelRoute,
     meter: Arc<Meter>,

@@ -44,7 +44,7 @@ pub(crate) async fn count_usage(api: Api, request: &Bytes, whole: &CollectedResp
 }
 
 /// Returns the number of bytes in a response's text and calls. If `reasoning` is set, also counts
-/// its reasoning, which some endpoints do not count.
+/// the response's reasoning, which some endpoints do not count.
 fn output_bytes(whole: &CollectedResponse, reasoning: bool) -> u64 {
     let bytes = whole.items.iter().map(|item| match item {
         Item::Text(text) | Item::Refusal(text) => text.len(),

@@ -12,9 +12,9 @@ use crate::{AttackCertificate, Integrity, TaskId, TestStatus};
 /// The version of the certificate format. Grading rejects other versions.
 pub const CERTIFICATE_SCHEMA: u32 = 1;
 
-/// Records how reliable a dataset's tests are on one host and back end. Written by `proctor tasks
-/// validate --certificate FILE` with `--repeat N`, `--attack` or both, used by grading, and cited
-/// by reports.
+/// Records how reliable a dataset's tests are on one host and back end. `proctor tasks validate
+/// --certificate FILE` writes it with `--repeat N`, `--attack` or both. Grading uses the
+/// certificate, and reports cite it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Certificate {

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 /// to another image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnvironmentRecord {
-    /// SHA-256 of the base, source, set-up lines, work directory and variables. On Docker, it also
-    /// covers the sandbox agent, which is part of the image.
+    /// SHA-256 of the base, source, set-up lines, work directory and variables. On Docker, the
+    /// digest also covers the sandbox agent, which is part of the image.
     pub digest: String,
     /// Identifies the content of the base: the id of an image, or else a SHA-256.
     pub base: String,

@@ -27,8 +27,8 @@ pub enum Layer {
     Grade,
 }
 
-/// The cause of a fault. Together with the layer it selects a row of `configs/faults.toml`, which
-/// says whether a retry may help and which other trials may hit the same fault.
+/// The cause of a fault. Together with the layer, the cause selects a row of `configs/faults.toml`,
+/// which says whether a retry may help and which other trials may hit the same fault.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
@@ -128,8 +128,8 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Where a fault occurred, if known. Not recorded: only the process that hits the fault uses it, to
-/// decide whether the content of a sandbox caused it.
+/// Where a fault occurred, if known. Not recorded, because only the process that hits the fault
+/// uses the origin, to decide whether the content of a sandbox caused the fault.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Origin {
     /// Not in a sandbox, or unknown.
@@ -155,7 +155,7 @@ pub struct Fault {
     /// What the operator can do about it, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// The cause. Together with the layer it decides whether a retry may help.
+    /// The cause. Together with the layer, the cause decides whether a retry may help.
     #[serde(default)]
     pub cause: Cause,
     /// Where the fault occurred. Not recorded.

@@ -34,7 +34,7 @@ pub struct Harbor {
     pub solution: Option<BTreeMap<String, String>>,
 }
 
-/// `[verifier]` of `task.toml`. Its timeout is the task's `grade_seconds`.
+/// `[verifier]` in `task.toml`. The verifier's timeout is the task's `grade_seconds`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HarborVerifier {

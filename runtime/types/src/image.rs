@@ -19,9 +19,9 @@ pub struct ImageSettings {
     pub workdir: Option<String>,
     /// `USER`. Absent for root.
     pub user: Option<String>,
-    /// `ENTRYPOINT`. A sandbox does not run it.
+    /// `ENTRYPOINT`, which a sandbox does not run.
     pub entrypoint: Vec<String>,
-    /// `CMD`. A sandbox does not run it.
+    /// `CMD`, which a sandbox does not run.
     pub cmd: Vec<String>,
 }
 

@@ -1,5 +1,5 @@
-//! Minimum and maximum values in run configurations and tasks. The schemas, the checks and their
-//! messages share them.
+//! Minimum and maximum values in run configurations and tasks. The schemas, the checks and the
+//! checks' messages share these values.
 
 /// Minimum CPU quota of a sandbox.
 pub const MIN_CPUS: f64 = 0.01;

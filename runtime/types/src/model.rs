@@ -36,16 +36,16 @@ pub struct ModelSpec {
     #[schemars(range(min = 1, max = MAX_COUNT))]
     #[schemars(example = 128_000)]
     pub context_window: Option<u64>,
-    /// The model's tokenizer: a byte-pair `tokenizer.json`, or `cl100k_base`. Its token counts decide what fits into
-    /// the context window. Its content is a factor.
+    /// The model's tokenizer: a byte-pair `tokenizer.json`, or `cl100k_base`. The tokenizer's
+    /// counts decide what fits into the context window. The file's content is a factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<std::path::PathBuf>", example = &"tokenizer.json")]
     pub tokenizer: Option<TokenizerFile>,
     /// Overrides the price in `configs/models.toml`. Not a factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
-    /// The model's knowledge cutoff according to its vendor, as YYYY-MM-DD. Reports separate earlier tasks from those
-    /// of that day or later. Not a factor.
+    /// The model's knowledge cutoff according to its vendor, as YYYY-MM-DD. Reports list tasks from
+    /// before that day separately from tasks of that day or later. Not a factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     #[schemars(example = &"2025-01-31")]

@@ -11,7 +11,8 @@ const MAX_LINE_CHARS: usize = 800;
 const TAIL_CHARS: usize = 250;
 
 /// Converts text to one readable line: line breaks and other control characters become spaces, and
-/// text over 800 characters is shortened in the middle. For errors that quote a file or a model.
+/// text over 800 characters is shortened in the middle. Used for errors that quote a file or a
+/// model.
 pub fn one_line(text: &str) -> String {
     let clean = |c: char| if c == '\n' || c == '\t' || is_unprintable(c) { ' ' } else { c };
     let count = text.chars().count();

@@ -30,7 +30,7 @@ pub enum Ending {
         /// The category under which reports count the trial. Absent in older records.
         #[serde(default)]
         cause: ExitCause,
-        /// The scaffold's last message, or how it ended.
+        /// The scaffold's last message, or how the scaffold ended.
         why: String,
     },
     /// Something other than the model or the task failed. The trial has no score.

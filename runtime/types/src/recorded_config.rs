@@ -75,7 +75,7 @@ pub struct RecordedArm {
     pub replay: Option<PathBuf>,
 }
 
-/// Deserializes a configuration. `null` becomes an empty one.
+/// Deserializes a configuration. `null` becomes an empty configuration.
 pub(crate) fn deserialize_or_default<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<RecordedConfig, D::Error> {

@@ -70,8 +70,8 @@ pub struct RunRecord {
     /// Which of the configured tasks were selected. Absent if all were selected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selection: Option<Selection>,
-    /// Combinations of task, arm and attempt that are not part of the run. An import contains only
-    /// the trials of its files.
+    /// Combinations of task, arm and attempt that are not part of the run. For example, an imported
+    /// run contains only the trials in the imported files.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub absent: BTreeSet<TrialId>,
     /// Later changes to the plan, in order.
@@ -85,8 +85,8 @@ pub struct Selection {
     /// The glob that task ids must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<String>,
-    /// How many of the matching tasks were drawn. The SHA-256 of seed and id orders the tasks, so a
-    /// larger sample contains a smaller one.
+    /// How many of the matching tasks were drawn. The SHA-256 of the seed and the task's id
+    /// determines the order of the tasks, so a larger sample contains a smaller one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
     /// The seed of the sample.

@@ -44,8 +44,8 @@ pub struct GradingSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ResumeSettings {
-    /// MiB that a trial may write outside its work directory and still be resumed. If a trial that wrote more is
-    /// interrupted, it starts over.
+    /// Maximum MiB that a trial may write outside its work directory and still be resumed. If a
+    /// trial that wrote more is interrupted, it starts over.
     #[schemars(range(min = 0, max = MAX_SIZE_MB), example = 256)]
     pub outside_mb: u64,
     /// Maximum size in MiB of a single file outside the work directory. If a trial that wrote a

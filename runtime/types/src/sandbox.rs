@@ -108,8 +108,9 @@ pub struct NetworkPolicy {
     #[schemars(extend("x-form" = "deny"))]
     #[schemars(example = vec!["https://pypi.org/**"])]
     pub deny: Vec<String>,
-    /// `ADDRESS:PORT` or `NAME=ADDRESS:PORT`: allowed addresses outside the public internet, such as your own mirror.
-    /// With a name, only that name is allowed, and it is not looked up.
+    /// `ADDRESS:PORT` or `NAME=ADDRESS:PORT`: allowed addresses outside the public internet, such
+    /// as your own mirror. With a name, only that name is allowed, and the proxy does not look it
+    /// up in DNS.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-form" = "private"))]
     #[schemars(example = vec!["mirror.test=127.0.0.1:8443"])]

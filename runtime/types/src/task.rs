@@ -1,4 +1,5 @@
-//! A task: one benchmark instance, in Proctor's own format. Every dataset is converted to it.
+//! A task: one benchmark instance, in Proctor's own format. Proctor converts every dataset to this
+//! format.
 
 use std::collections::BTreeMap;
 
@@ -133,8 +134,9 @@ pub struct Task {
     /// Present if the agent starts with an empty directory instead of a masked source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_scratch: Option<FromScratch>,
-    /// Information from `collect` about the solution, in the fields of `benchmark.details`: new functions and classes,
-    /// documentation, discussion. `single-shot` scaffolds and reports use it.
+    /// Information from `collect` about the solution, in the fields of `benchmark.details`: new
+    /// functions and classes, documentation, discussion. `single-shot` scaffolds and reports use
+    /// this information.
     #[serde(default, skip_serializing_if = "Details::is_empty")]
     pub details: Details,
     /// The benchmark of the task. Absent for Proctor's own tasks, which have no official policy.
@@ -341,7 +343,8 @@ pub enum Source {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timeouts {
-    /// Limit for one command of the agent. The smaller of this and the arm's `command_seconds` applies. Default: 120.
+    /// Limit for one command of the agent. The smaller of this limit and the arm's
+    /// `command_seconds` applies. Default: 120.
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MAX_SECONDS))]
     pub command_seconds: f64,
     /// Limit for one run of the tests. Default: 600.

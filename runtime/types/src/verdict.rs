@@ -134,7 +134,8 @@ pub struct Evidence {
     /// cheating.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<EvidenceClass>,
-    /// What was found, and where. `configs/grading.toml` limits its length in a verdict.
+    /// What was found, and where. `configs/grading.toml` limits the length of this text in a
+    /// verdict.
     pub what: String,
     /// The steps in which the evidence appears, if any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

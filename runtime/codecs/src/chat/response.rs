@@ -53,8 +53,8 @@ pub fn read_response(body: &Value, step: u64) -> Result<Vec<Delta>, String> {
 }
 
 /// Returns the first choice. Some servers split one response into several choices: one for the text
-/// and one per call. If the first choice lacks text or calls, they are taken from the other
-/// choices. This is safe because requests never ask for alternatives.
+/// and one per call. Text or calls that the first choice lacks are taken from the other choices.
+/// Merging is safe because requests never ask for alternatives.
 fn merge_choices(body: &Value) -> Option<Cow<'_, Value>> {
     let choices = body["choices"].as_array()?;
     let (first, others) = choices.split_first()?;

@@ -111,7 +111,7 @@ fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Re
             if text.is_empty() && !calls.is_empty() {
                 message["content"] = Value::Null;
             }
-            // Only models that reason between calls send reasoning, and they expect it back.
+            // Only models that reason between calls send reasoning, and such models expect it back.
             if !thought.is_empty() {
                 message["reasoning_content"] = thought.into();
             }

@@ -90,8 +90,8 @@ fn generation_config(request: &Request) -> Map<String, Value> {
     said.map(|(field, value)| (field.to_owned(), value)).collect()
 }
 
-/// Writes parts. A result must contain its function's name, which other formats only have in the
-/// call.
+/// Writes parts. A result must contain its function's name. In other formats, only the call has the
+/// name.
 #[derive(Default)]
 struct PartWriter {
     calls: Vec<CallInfo>,

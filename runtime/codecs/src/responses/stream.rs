@@ -217,7 +217,7 @@ mod tests {
     use super::ResponsesReader;
     use crate::{Reader, neutral::CollectedResponse, sse};
 
-    /// Reads a stream with two calls. `places` has the index and id of each of their events.
+    /// Reads a stream with two calls. `places` contains the index and id of each event.
     fn calls(places: [[(u64, &str); 3]; 2]) -> Vec<(String, String)> {
         let mut reader = ResponsesReader::default();
         let mut events = Vec::new();

@@ -6,7 +6,7 @@ use crate::{
     neutral::{Part, Request, ResponseFormat, Role, Tool, ToolChoice, Turn},
 };
 
-/// The `include` value that requests encrypted reasoning, which a stateless conversation needs.
+/// The `include` value that asks for encrypted reasoning, which a stateless conversation needs.
 const INCLUDE_ENCRYPTED_REASONING: &str = "reasoning.encrypted_content";
 
 pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<String, Value>, String> {

@@ -126,8 +126,7 @@ impl<R: Read> Lines<R> {
     }
 
     /// Returns the object that starts on `first` and ends on a later line. If a line in between is
-    /// a complete row, `first` is a broken row. The search then stops, so that no other row is
-    /// lost.
+    /// a complete row, `first` is a broken row, and the search stops so that no other row is lost.
     fn read_multiline_value(&mut self, first: &[u8]) -> io::Result<Option<Value>> {
         let mut scan = Scan::default();
         if !first.trim_ascii_start().starts_with(b"{") || scan.scan_line(first) != ValueState::Yes {

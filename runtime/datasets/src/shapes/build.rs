@@ -270,8 +270,8 @@ fn set_tests(draft: &mut Draft<'_>, bin: &str) -> Result<(), RowError> {
     Ok(())
 }
 
-/// Moves a log parser that is given as code to its own key, so that the code is not mistaken for a
-/// parser's name. The code is never run.
+/// Moves a log parser's source code to its own key, so that the code is not mistaken for a parser's
+/// name. Proctor never runs the code.
 fn move_parser_code(details: &mut Details) {
     if details.log_parser.text().is_some_and(|text| text.contains('\n')) {
         details.log_parser_code = std::mem::take(&mut details.log_parser);

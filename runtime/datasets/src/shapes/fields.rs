@@ -1,4 +1,4 @@
-//! Takes a row's fields one by one, by any of their names.
+//! Takes a row's fields one by one. A field may have several names.
 
 use std::collections::BTreeMap;
 

@@ -127,7 +127,8 @@ pub(crate) struct Image {
     pub name: String,
     /// Replaces `__` in an id, because image names must not contain it.
     pub separator: Option<String>,
-    /// Shell lines that are run in the benchmark's images to remove files that no sandbox may have.
+    /// Shell lines that run in the benchmark's images and remove files that must not be in a
+    /// sandbox.
     pub prepare: Vec<String>,
     /// Additional lines like those in `prepare`, by repository.
     pub prepare_by_repo: BTreeMap<String, Vec<String>>,

@@ -20,7 +20,7 @@ pub(crate) struct Repair {
     pub action: Action,
 }
 
-/// All changes that a repair can make. Each changes the form of a request, not its content.
+/// All changes that a repair can make. Each change affects the form of a request, not its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Renames the output limit.

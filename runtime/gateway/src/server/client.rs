@@ -61,7 +61,8 @@ impl Connection {
         self.first_byte.is_some()
     }
 
-    /// Waits for `work`. If that takes long, a streaming client receives its head in the meantime.
+    /// Waits for `work`. If `work` takes long, a streaming client receives the response's head in
+    /// the meantime.
     pub(super) async fn wait_for<T>(&mut self, work: impl Future<Output = T>) -> T {
         if !self.stream || self.head.is_none() {
             return work.await;

@@ -61,8 +61,8 @@ impl ClientReply {
         ready
     }
 
-    /// Passes an event on in the endpoint's format. `has_content` says whether it contains part of
-    /// the response, and `is_end` whether nothing relevant follows it.
+    /// Passes an event on in the endpoint's format. `has_content` says whether the event contains
+    /// part of the response, and `is_end` whether nothing relevant follows the event.
     fn forward_unchanged(
         &mut self,
         event: &sse::Event,

@@ -54,8 +54,8 @@ impl ErrorResponse {
                 let status = StatusCode::from_u16(*status).unwrap_or(StatusCode::BAD_REQUEST);
                 Self::new(status, error_message(body))
             }
-            // The trial ends as an infrastructure fault. 5xx would be accurate, but clients retry
-            // it for minutes. All known clients stop on 403.
+            // The trial ends as an infrastructure fault. A 5xx status would be accurate, but
+            // clients retry such requests for minutes. All known clients stop on 403.
             RequestError::Fault(fault) => Self {
                 status: StatusCode::FORBIDDEN,
                 message: format!("no response is available: {}", fault.what),

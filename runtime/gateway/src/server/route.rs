@@ -79,8 +79,8 @@ pub(super) fn route(method: &Method, path: &str, messages: bool) -> Route {
 /// `Some(None)` for a Gemini path that is malformed.
 fn parse_gemini_path(path: &str) -> Option<Option<(&str, Option<&str>)>> {
     let rest = path.strip_prefix("v1beta").or_else(|| {
-        // Paths of the stable version look like those of other APIs. Only the colon before the
-        // action identifies them.
+        // Paths of the API's stable version look like those of other APIs. Only the colon before
+        // the action shows that they belong to Gemini.
         path.strip_prefix("v1").filter(|rest| rest.contains(':'))
     })?;
     let Some(rest) = rest.strip_prefix("/models") else { return Some(None) };

@@ -39,7 +39,8 @@ pub(super) fn withhold_tools(
             ));
         }
     }
-    // The endpoint would reject a `tool_choice` that names a removed tool, or one without tools.
+    // The endpoint would reject a `tool_choice` that names a removed tool, or a `tool_choice` in a
+    // request without tools.
     let chosen = body.get("tool_choice").and_then(Value::as_object);
     let chosen = chosen.and_then(|choice| choice.get("type").or(choice.get("name")));
     let chosen = chosen.and_then(Value::as_str).unwrap_or_default();

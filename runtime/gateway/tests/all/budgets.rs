@@ -1,5 +1,5 @@
-//! Limits: a step limit is exact, token and cost limits end at the first response that reaches
-//! them, and time limits cancel requests.
+//! Tests limits: a step limit is exact, the first response that reaches a token or cost limit is
+//! the last, and time limits cancel requests.
 
 use std::{
     sync::Arc,

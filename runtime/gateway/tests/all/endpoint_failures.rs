@@ -661,8 +661,8 @@ async fn silent_endpoint_is_tried_by_one_trial_for_all() {
     (policy.first_seconds, policy.silent_attempts) = (0.01, 2);
     (policy.idle_seconds, policy.attempt_seconds) = (0.3, 0.3);
     let policy = || policy.clone();
-    // The endpoint is always silent, overloaded, or a web page. In total, only the attempts of one
-    // request are made.
+    // The endpoint is always silent, is always overloaded, or always returns a web page. In total,
+    // the trials make only as many attempts as one request would.
     for (texts, attempts) in [(&[""][..], 2), (&[BUSY][..], 12), (&[PAGE][..], 4)] {
         let (url, count) = start_raw_endpoint(texts).await;
         let gateway = Gateway::with_policy(proctor_gateway::PriceTable::default(), policy())

@@ -1,5 +1,5 @@
-//! Tests the gateway against a scripted model over real HTTP, and the meter without a network. They
-//! form one binary because linking is slow.
+//! Tests the gateway against a scripted model over real HTTP, and the meter without a network. All
+//! tests form one binary because linking is slow.
 
 mod answers;
 mod budgets;

@@ -1,5 +1,5 @@
-//! Sixteen concurrent clients: steps are exact, and tokens and cost are never exceeded by more than
-//! one response.
+//! Tests sixteen concurrent clients: step limits are exact, and limits on tokens and cost are never
+//! exceeded by more than one response.
 
 use futures_util::future::join_all;
 use proctor_gateway::{RequestBounds, RequestError};

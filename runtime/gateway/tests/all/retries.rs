@@ -151,8 +151,8 @@ async fn rejected_request_is_repeated_and_then_returned() {
         let rejected =
             RequestError::Rejected { status, body: "too odd".into(), of_the_model: false };
         assert_eq!(error, rejected);
-        // Another backend of a router may accept it, so the request is repeated before the trial
-        // ends.
+        // Another backend of a router may accept the request, so the gateway repeats it before the
+        // trial ends.
         assert_eq!(bench.outcomes(), [(Some(status), true); 3]);
         // The next request of the same trial succeeds.
         bench.trial.ask(&ask("hi")).await.expect("an answer");

@@ -84,7 +84,7 @@ async fn call_as_text_halts_requests_with_tools_and_names_the_setting() {
         for part in ["--tool-call-parser hermes", "--jinja", "scaffold = \"bash\""] {
             assert!(hint.contains(part), "{api}: {hint}");
         }
-        // It is billed and recorded with its reason, but it is not a step.
+        // The response is billed and recorded with the reason, but does not count as a step.
         let attempts = bench.attempts();
         assert!(attempts[0].usage.is_some() && attempts[0].error.is_some(), "{attempts:?}");
         assert_eq!(bench.trial.spent().steps, 0, "{api}");

@@ -1,8 +1,8 @@
 //! Uses a local clone of the repository to complete a row that has only ids.
 //!
 //! For license reasons, the rows on the hub contain neither the text nor the patch. The benchmark's
-//! own tool downloads them one by one from the forge, which requires a token. A clone contains the
-//! same patch, and the part of the pull request's text that is in commit messages.
+//! own tool downloads this data from the forge, one row at a time, which requires a token. A clone
+//! contains the same patch, and the part of the pull request's text that is in commit messages.
 
 use std::path::Path;
 

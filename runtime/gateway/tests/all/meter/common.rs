@@ -85,7 +85,7 @@ impl Log {
     }
 }
 
-/// One client: sends the requests in turn, until one is rejected.
+/// Acts as one client: sends the requests in turn, until one is rejected.
 pub async fn client(trial: &TrialGateway, requests: &[Request], log: &Log) -> Option<RequestError> {
     for request in requests {
         yield_times(request.turns.0).await;
