@@ -81,7 +81,7 @@ pub(crate) struct CanaryRecord {
     pub outcome: String,
     pub xfail: bool,
     pub raised: Option<bool>,
-    /// The line of the test at which the exception was raised.
+    /// The line of the test that raised the exception.
     pub line: Option<usize>,
     /// Whether the exception is of the kind that a failed expectation raises.
     pub expectation: bool,
@@ -100,7 +100,7 @@ pub(crate) struct EndRecord {
     pub sight: Observations,
 }
 
-/// Observations of the interpreter. A pair is a name and the file of its code.
+/// Observations of the interpreter. Each pair contains a name and the file that defines its code.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Observations {

@@ -30,7 +30,8 @@ pub(crate) struct RunChanges {
 }
 
 impl RunChanges {
-    /// Lists the work directory and every other folder that modules are imported from.
+    /// Finds the changed files in the work directory and in every other folder from which modules
+    /// are imported.
     pub(crate) async fn detect(
         handle: &SandboxHandle,
         workdir: &str,

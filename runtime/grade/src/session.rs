@@ -166,8 +166,9 @@ impl TestSession<'_> {
 
     /// Returns a fault if the recorder failed before it started pytest, which a patch cannot cause.
     ///
-    /// There is one exception: a patch can cause it if pytest itself is in the work directory. The
-    /// traceback then contains files of the work directory, and this function returns `None`.
+    /// There is one exception: a patch can cause this failure if pytest itself is in the work
+    /// directory. The traceback then contains files of the work directory, and this function
+    /// returns `None`.
     fn recorder_fault(
         &self,
         records: &Records,
@@ -281,7 +282,8 @@ impl TestSession<'_> {
             })
             .collect();
         for id in self.plan.ids.iter().flatten() {
-            // If a test's file or class could not be collected, its status is an error, not missing.
+            // If a test's file or class could not be collected, its status is an error, not
+            // missing.
             let broken = collect_errors.keys().any(|node| {
                 id.strip_prefix(node.as_str()).is_some_and(|rest| rest.starts_with("::"))
             });
