@@ -77,7 +77,7 @@ fn parse_hunk(lines: &mut Lines<'_>, name: &str, count: usize) -> Option<Hunk> {
             hunk.lines.extend(std::iter::repeat_n(blank, missing));
         }
         lines.repairs.push(format!(
-            "{name}: hunk {count} lacks its last {}",
+            "{name}: hunk {count} is missing its last {}",
             plural(missing, "context line")
         ));
         return Some(hunk);

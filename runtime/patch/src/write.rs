@@ -13,7 +13,8 @@ impl Patch {
         let mut out = Vec::new();
         let mut header_only = false;
         for file in &self.files {
-            // Without a separating line, the file would be parsed as the body of the previous header.
+            // Without a separating line, the file would be parsed as the body of the previous
+            // header.
             if header_only && file.plain {
                 out.push(b'\n');
             }
@@ -40,8 +41,8 @@ impl FilePatch {
         let new = self.new.as_ref().or(self.old.as_ref()).map(|path| path.as_bytes());
         let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
         let (a, b) = (quote(&[b"a/", old].concat()), quote(&[b"b/", new].concat()));
-        // Don't write this line for a plain patch: it would say whether the file exists, which the
-        // text did not.
+        // Don't write this line for a plain patch: the line would say whether the file exists,
+        // which the original text did not.
         if !self.plain {
             write_line(out, &[b"diff --git ", &a, b" ", &b]);
         }
