@@ -95,7 +95,9 @@ impl LogReader<'_> {
             && !map.is_empty()
             && !shows_failure()
         {
-            return refused(format!("the tests exited with {status}, but the log shows no failure"));
+            return refused(format!(
+                "the tests exited with {status}, but the log shows no failure"
+            ));
         }
         Ok(ParseOutcome::Statuses(map))
     }

@@ -95,7 +95,9 @@ impl PatchedTree<'_> {
             match mode & 0o170_000 {
                 0o100_000 | 0o120_000 => {}
                 _ if is_gitlink(mode) => return Err(refuse("submodules are not supported")),
-                _ => return Err(refuse("the mode is neither that of a regular file nor of a link")),
+                _ => {
+                    return Err(refuse("the mode is neither that of a regular file nor of a link"));
+                }
             }
         }
         let source = match &file.old {
@@ -150,7 +152,7 @@ impl PatchedTree<'_> {
         let Some(new) = &file.new else {
             if !after.is_empty() {
                 return Err(refuse(
-                "the patch deletes this file, but its hunks don't remove all of the content",
+                    "the patch deletes this file, but its hunks don't remove all of the content",
                 ));
             }
             self.after.insert(name, None);

@@ -85,9 +85,7 @@ impl CanaryResults {
         );
         match status {
             TestStatus::Failed if failed_at_mistake(canary, &phases) => self.failed.push(number),
-            TestStatus::Failed | TestStatus::Error => {
-                self.silent.push("failed for another reason")
-            }
+            TestStatus::Failed | TestStatus::Error => self.silent.push("failed for another reason"),
             TestStatus::Missing if run.complete => {
                 self.evidence.push(new_evidence(evidence::CANARY_MISSING, &*canary.what));
             }

@@ -101,9 +101,7 @@ impl ReportCanaries {
         };
         let ids = task.fail_to_pass.iter().filter(is_unchanged).filter(differs);
         let ids: Vec<&str> = ids.map(String::as_str).collect();
-        let what = || {
-            format!("unchanged tests failed in a run with canaries: {}", ids.join(", "))
-        };
+        let what = || format!("unchanged tests failed in a run with canaries: {}", ids.join(", "));
         (!ids.is_empty()).then(|| new_evidence(evidence::CANARY_UNFIT, what()))
     }
 

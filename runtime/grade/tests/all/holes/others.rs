@@ -94,7 +94,7 @@ fn swe_smith_reads_printed_lines() {
     assert_eq!(grade_with_both(&row, &with_markers("pytest -v", &output, 1)), (true, false));
 }
 
-/// SWE-Gym's fork treats skips like FEA-Bench.
+/// SWE-Gym's fork treats skips as FEA-Bench does.
 #[test]
 fn swe_gym_resolves_skipped_tests() {
     let mut row = task("swe-gym", json!({}), &[ONE], &[]);
