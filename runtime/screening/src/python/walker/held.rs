@@ -23,8 +23,8 @@ const ROW_PARTS: u64 = 6;
 const MAX_CONTEXT_LINES: u64 = 5;
 
 impl Walker<'_> {
-    /// Records a violation for a value whose uses are restricted, unless `allow_held` allowed this
-    /// use.
+    /// Records a violation for a value whose uses are restricted, unless this use was allowed
+    /// before.
     pub(super) fn check_held(&mut self, range: TextRange, path: &str) {
         if self.allowed.contains(&range) {
             return;
