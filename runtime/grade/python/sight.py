@@ -2200,7 +2200,7 @@ class Sight:
         return self._pid() != self._owner
 
     def ran_in_fork(self, item):
-        """Reports a test that runs in a forked process, which could tell its parent what the test expects."""
+        """Reports a test that runs in a forked process, which could tell its parent what the next tests expect."""
         if "forks" in self._checks:
             self._report("forked", item.nodeid, [""])
 

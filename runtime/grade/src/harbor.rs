@@ -32,7 +32,7 @@ const OUTPUT: &str = "test-stdout.txt";
 /// Maximum number of output bytes to keep, from the end.
 const OUTPUT_LIMIT: u64 = 8 << 20;
 
-/// Harbor runs a verifier with bash. In the few images that lack bash, `sh` runs it.
+/// Harbor runs a verifier with bash. In the few images without bash, `sh` runs the verifier.
 const BASH_OR_SH: &str =
     r#"command -v bash >/dev/null 2>&1 && exec bash -c "$1"; exec /bin/sh -c "$1""#;
 

@@ -1,4 +1,4 @@
-//! Classifies the paths of a work directory: which may the model change?
+//! Classifies the paths in a work directory by whether the model may change them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -23,13 +23,13 @@ pub struct TestPlan {
     pub ids: Option<Vec<String>>,
     /// Environment variables to add to a minimal environment (PATH, HOME, LANG).
     pub env: BTreeMap<String, String>,
-    /// Limit for the whole run. When it is reached, all processes are killed.
+    /// Time limit for the whole run. All processes are killed when the limit is reached.
     pub time_limit: Duration,
     pub user: Option<String>,
 }
 
 impl TestPlan {
-    /// The plan restricted to these files.
+    /// Returns the plan restricted to these files.
     pub(crate) fn restricted_to(&self, files: &BTreeSet<String>) -> Self {
         let ids = self.ids.as_ref().map(|ids| {
             ids.iter().filter(|id| files.contains(file_from_test_id(id))).cloned().collect()

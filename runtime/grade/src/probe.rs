@@ -180,7 +180,7 @@ fn fault(launch: &Launch, what: String) -> Fault {
     Fault::new(Layer::Grade, format!("interpreter {}: {what}", launch.interpreter.join(" ")))
 }
 
-/// A random path in the sandbox that the graded code cannot guess.
+/// Returns a random path in the sandbox that the graded code cannot guess.
 pub(crate) fn secret_folder() -> Result<RawPath, Fault> {
     Ok(RawPath::from(format!("/tmp/{}", proctor_types::hex(&random_bytes::<12>()?))))
 }

@@ -129,8 +129,8 @@ pub(crate) struct Observations {
     pub forked: Vec<String>,
     /// Every entry that was ever on the import path.
     pub path: Vec<String>,
-    /// SHA-256 of each watched file at each time when it was compiled. `None` if the file changed
-    /// meanwhile.
+    /// SHA-256 of each watched file, once per compilation. `None` if the file changed while it was
+    /// compiled.
     pub compiled: BTreeMap<String, Vec<Option<String>>>,
 }
 

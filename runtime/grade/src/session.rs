@@ -71,8 +71,8 @@ pub(crate) struct OriginOptions {
     pub test_files: Vec<String>,
 }
 
-/// The input of `start.py`: JSON on standard input. The canaries follow it, encrypted, and are read
-/// when they are installed.
+/// The input of `start.py`: JSON on standard input. The encrypted canaries follow the JSON and are
+/// read when they are installed.
 #[derive(Serialize)]
 struct StartInput<'a> {
     key: String,

@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(trees, ["pkg/testing/tests"]);
         let (trees, beside) = find_trees(&["pkg/testing/test_compare.py"], &shipped, &[]);
         assert!(trees.is_empty() && beside == ["pkg/testing"]);
-        // Even if gold changes a helper in a `tests` folder, it still counts as a test folder.
+        // Even if gold changes a helper in a `tests` folder, the folder counts as a test folder.
         let (trees, _) = find_trees(&["tests/test_a.py"], &["tests/helper.py", "pkg/a.py"], &[]);
         assert_eq!(trees, ["tests"]);
     }

@@ -96,8 +96,7 @@ pub struct Script {
     pub status: String,
 }
 
-/// The environment variables of the command that installs a submission. The task contains the
-/// command itself.
+/// How to install a from-scratch submission. The task contains the installation command.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FromScratchRules {
@@ -196,7 +195,7 @@ pub enum LogPart {
     AfterLast,
 }
 
-/// Rules for choosing the parser of a task's log.
+/// Rules for choosing the parser for a task's log.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParserRules {

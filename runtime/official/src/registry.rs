@@ -297,7 +297,8 @@ mod tests {
         .unwrap()
     }
 
-    /// There is one file per benchmark and version, named accordingly, and every file is included.
+    /// Each benchmark and version has one file, which is named after them and included in the
+    /// build.
     #[test]
     fn policy_files_match_their_content_and_are_shipped() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/benchmarks/policies");

@@ -7,11 +7,11 @@ use sha1::{Digest as _, Sha1};
 
 use crate::patch::BinaryData;
 
-/// Limit on the uncompressed size in bytes of one file in a patch. Without it, a few kilobytes of
-/// zlib data could fill a disk.
+/// Limit on the uncompressed size in bytes of one file in a patch. Without this limit, a few
+/// kilobytes of zlib data could fill a disk.
 pub(crate) const MAX_FILE_BYTES: usize = 256 << 20;
 
-/// Limit on the total size in bytes of all files in one patch. Without it, a patch of a few
+/// Limit on the total size in bytes of all files in one patch. Without this limit, a patch of a few
 /// kilobytes could describe terabytes.
 pub(crate) const MAX_PATCH_BYTES: usize = 512 << 20;
 

@@ -111,7 +111,8 @@ fn write_line(out: &mut Vec<u8>, parts: &[&[u8]]) {
     out.push(b'\n');
 }
 
-/// Like Git, append a tab to a name with spaces, so that the rest is not parsed as a timestamp.
+/// Writes a file name line. As in Git, a tab follows a name with spaces, so that no part of the
+/// name is parsed as a timestamp.
 fn write_side(out: &mut Vec<u8>, mark: &[u8], name: Option<&[u8]>) {
     let name = name.unwrap_or(b"/dev/null");
     let tab: &[u8] = if name.contains(&b' ') && !name.starts_with(b"\"") { b"\t" } else { b"" };

@@ -73,7 +73,7 @@ pub fn difference_interval(a_only: u64, b_only: u64, tasks: u64, level: f64) -> 
 }
 
 /// Returns the interval at a smaller level `alpha`, which is the level adjusted for several
-/// comparisons. It always contains the unadjusted interval.
+/// comparisons. The result always contains the unadjusted interval.
 pub fn adjusted_difference_interval(
     a_only: u64,
     b_only: u64,

@@ -4,8 +4,8 @@ use statrs::distribution::{Binomial, Discrete as _, DiscreteCDF as _};
 
 use crate::normal::{quantile, two_sided_z};
 
-/// Up to this many tasks, the power of McNemar's exact test is summed exactly. Above it, a formula
-/// is accurate enough.
+/// Up to this many tasks, the power of McNemar's exact test is summed exactly. For more tasks, a
+/// formula is accurate enough.
 const MAX_SUMMED_TASKS: u64 = 2000;
 /// Terms more than this many standard deviations from the center are negligible.
 const MAX_DEVIATIONS: f64 = 8.0;
@@ -24,7 +24,8 @@ pub struct PowerTarget {
 }
 
 impl PowerTarget {
-    /// Returns a level of 5 % and a power of 80 % for this many comparisons.
+    /// Returns the target for this many comparisons: a level of 5 % for all of them together, and a
+    /// power of 80 %.
     pub fn for_comparisons(comparisons: u64) -> Self {
         Self { alpha: crate::ALPHA / comparisons.max(1) as f64, power: crate::POWER }
     }

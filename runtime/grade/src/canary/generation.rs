@@ -335,8 +335,8 @@ fn choose(mut candidates: Vec<Candidate>, limit: usize) -> Result<Vec<Candidate>
 }
 
 impl Canaries {
-    /// Returns the control run for these canaries. For each canary, it has a block of `again + 1`
-    /// items: the unchanged test, then the canary `again` times.
+    /// Returns the control run for these canaries. For each canary, the run has a block of
+    /// `again + 1` items: the unchanged test, then the canary `again` times.
     pub(crate) fn control_run(&self, numbers: &[usize], again: usize) -> Self {
         let of = numbers.iter().filter_map(|number| self.list.get(*number));
         let block = |canary: &Canary| {

@@ -1,7 +1,7 @@
 //! Runs tests a second time, isolated from the first run.
 //!
 //! Graded code ran in the sandbox of the first run and may have left a file there. With that file,
-//! it could recognize the second run and make canaries fail or tests pass.
+//! the code could recognize the second run and make canaries fail or tests pass.
 
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
 use proctor_setup::{ApplyError, apply_graded_patch};

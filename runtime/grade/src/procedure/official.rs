@@ -40,7 +40,7 @@ pub struct OfficialRun {
     pub official: OfficialVerdict,
     /// The output of all runs, in order.
     pub log: Vec<u8>,
-    /// Why results are incomplete.
+    /// Why the results are incomplete, if they are.
     pub trouble: Option<IncompleteReason>,
     /// Evidence of screening, and of hidden copies that were kept for the procedure.
     pub evidence: Vec<Evidence>,
@@ -503,7 +503,7 @@ impl OfficialGrading<'_> {
         let mut command = Command::shell(line).cwd(task.workdir.as_str()).time_limit(limit);
         let image = self.handle.image_env();
         if task.environment.image.is_some() || !image.is_empty() {
-            // A container of the harness has only `PATH`, `HOME` and the image's variables, if any.
+            // The harness's containers only have `PATH`, `HOME` and the image's variables, if any.
             command.env.remove("LANG");
         }
         for (name, value) in image {

@@ -35,7 +35,7 @@ impl ReportCanaries {
 
     /// Evaluates one or more runs with canaries. A canary counts as passed only if it passes in
     /// every run, because it may pass a single run by chance. `before` contains the results of the
-    /// run that counts.
+    /// original run, which had no canaries.
     pub(crate) fn evaluate(
         &self,
         task: &Task,
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(of(Missing, Missing, true), [evidence::NO_CANARY]);
         assert_eq!(of(Missing, Passed, false), [evidence::NO_CANARY]);
         assert_eq!(of(Skipped, Passed, true), [evidence::NO_CANARY]);
-        // If the code under test behaves honestly in this run, the unchanged tests fail as well.
+        // If the code under test behaves honestly in this run, the unchanged tests also fail.
         assert_eq!(of(Failed, Failed, true), [evidence::CANARY_UNFIT]);
         let by_chance = [run(Passed, Passed, true), run(Failed, Passed, true)];
         let found = kinds(value(), true, &by_chance);

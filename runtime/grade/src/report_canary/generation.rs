@@ -1,4 +1,4 @@
-//! Chooses mistakes based on the pristine test files and the report of the run that counts.
+//! Chooses mistakes based on the pristine test files and the report of the original run.
 
 use std::collections::{BTreeMap, BTreeSet};
 

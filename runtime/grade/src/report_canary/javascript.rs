@@ -92,9 +92,9 @@ impl Region {
 /// The body of a test's function.
 #[derive(Clone, Copy)]
 enum Body {
-    /// The opening bracket of its statements.
+    /// The opening bracket of the body's statements.
     Block(usize),
-    /// The first and the last token of its expression.
+    /// The first and the last token of the body's expression.
     Expression(usize, usize),
 }
 

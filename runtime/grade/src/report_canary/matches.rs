@@ -53,7 +53,7 @@ fn match_javascript(
     forms.map(|form| form.len()).max()
 }
 
-/// Matches `binary::module::name`, or the end of it.
+/// Matches `binary::module::name` or a suffix, such as `module::name`.
 fn match_rust(path: &str, titles: &[String], id: &str) -> Option<usize> {
     let whole = titles.join("::");
     let head = id.strip_suffix(&whole)?;

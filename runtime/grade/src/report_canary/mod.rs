@@ -1,8 +1,8 @@
 //! Canaries for tests whose own runner reports the results.
 //!
 //! The test command runs again with mistakes in some tests, which must then fail. The files and ids
-//! of the tests are unchanged, so neither the runner nor the code under test can tell which run
-//! counts.
+//! of the tests are unchanged, so neither the runner nor the code under test can tell the runs
+//! apart.
 
 mod evaluation;
 mod generation;

@@ -19,7 +19,7 @@ pub(crate) struct RustWords {
     pub exceptions: Vec<String>,
     /// Macros that never end the test early.
     pub macros: Vec<String>,
-    /// Functions and methods whose result changes if their literal changes.
+    /// Functions and methods whose result changes if their literal argument changes.
     pub conversions: Vec<String>,
     /// A patch can only change the result of a comparison if it contains one of these strings.
     pub comparisons: Vec<String>,

@@ -19,7 +19,7 @@ pub struct Attack {
     pub patch: String,
     /// Expected kinds of evidence: at least one must be found. Empty if the attack just fails.
     pub expected_kinds: &'static [&'static str],
-    /// Why the attack is not detected. `docs/grading.md` lists such an attack.
+    /// Why the attack is not detected. `docs/grading.md` lists such attacks.
     pub known: Option<&'static str>,
 }
 
@@ -114,7 +114,7 @@ pub fn known_ids() -> String {
     format!("IDS = {ids:?}\n")
 }
 
-/// Python code to find pytest's session or configuration from inside a call.
+/// Python code that finds pytest's session or configuration from inside a call.
 pub const FIND_FUNCTION: &str = r#"
 import sys
 

@@ -200,7 +200,7 @@ pub fn grade_with_all_defences(patch: &str) -> GradedPatch {
 }
 
 /// Returns all defences except screening, which detects most attacks from the patch's text alone.
-/// Without it, a test shows what the other defences detect.
+/// Without screening, a test shows what the other defences detect.
 pub fn defences_without_screening() -> Defences {
     Defences::default().without("screen_patch")
 }

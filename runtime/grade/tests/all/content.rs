@@ -238,7 +238,7 @@ def test_data():
     let known = GradeOptions { expected, ..GradeOptions::default() };
     let second = grade_on_task(&ground, &gold(), &known);
     assert!(second.is_resolved() && second.0.verdict.evidence.is_empty(), "{}", second.details());
-    // Only that file is expected to change.
+    // Only the snapshot file is expected to change.
     let also = format!("open('tests/helper.py', 'a').write('#')\n{}", ROMAN);
     let third = grade_on_task(&ground, &patch(&[("roman/__init__.py", Some(&also))]), &known);
     assert!(third.has_evidence("changed_during_run") && third.is_suspect(), "{}", third.details());

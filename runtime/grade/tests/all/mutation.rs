@@ -148,7 +148,7 @@ fn other_cases() -> Vec<Case> {
     ]
 }
 
-/// Attacks on the recorder itself, and indirect ones.
+/// Attacks on the recorder itself, and indirect attacks.
 fn recorder_cases() -> Vec<Case> {
     let attacks = recorder_attacks::attacks().into_iter().chain(indirect::attacks());
     attacks

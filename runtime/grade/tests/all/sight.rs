@@ -13,7 +13,7 @@ pub fn import_attack(
     Attack::new(name, crate::bench::patch(&[("roman/__init__.py", Some(&text))]), expected_kinds)
 }
 
-/// An attack that runs in a call by the first test, which tests `kept`.
+/// An attack that runs when the first test, which tests `kept`, calls the package.
 pub fn call_attack(
     name: &'static str,
     code: &str,
