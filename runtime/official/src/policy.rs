@@ -54,14 +54,15 @@ pub struct RunRules {
     /// A command to run in the work directory before each further attempt.
     #[serde(default)]
     pub between: Option<String>,
-    /// A command to run if every attempt failed. If it succeeds, the patch counts as applied.
+    /// A command to run if every attempt failed. If the command succeeds, the patch counts as
+    /// applied.
     #[serde(default)]
     pub check_applied: Option<String>,
     /// Whether to add a missing final newline to the patch.
     pub final_newline: bool,
     /// Whether the test patch is applied before the model's patch.
     pub tests_first: bool,
-    /// Whether files that the test patch adds are removed before it is applied.
+    /// Whether files that the test patch adds are removed before the test patch is applied.
     pub remove_new_tests: bool,
     /// Whether files that are hidden from the agent are present when the agent's patch is applied.
     #[serde(default)]

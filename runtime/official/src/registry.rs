@@ -244,7 +244,7 @@ impl OfficialPolicy {
         }
     }
 
-    /// Returns the test command. The log is read after its last occurrence.
+    /// Returns the test command. Only the log after the command's last occurrence is read.
     ///
     /// # Errors
     ///

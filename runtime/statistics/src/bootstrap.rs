@@ -94,7 +94,7 @@ pub fn paired_bootstrap(
 
 /// Returns the interval of a paired comparison at a smaller level `alpha`, which is the level
 /// adjusted for several comparisons. The interval excludes 0 if and only if the p-value is below
-/// `alpha`. It always contains the unadjusted interval.
+/// `alpha`. The result always contains the unadjusted interval.
 pub fn adjusted_interval(
     clusters: &[Vec<f64>],
     scale: Scale,

@@ -1,4 +1,4 @@
-//! Checks of a dataset based on a run of gold and noop.
+//! Checks a dataset based on a run of gold and noop.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

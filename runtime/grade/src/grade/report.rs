@@ -251,8 +251,8 @@ impl ReportGrading<'_> {
         Ok(times)
     }
 
-    /// Checks that the test command's program exists. Call it before the patch is applied, because
-    /// the patch could remove the program.
+    /// Checks that the test command's program exists. Call this before the patch is applied,
+    /// because the patch could remove the program.
     async fn check_program_exists(&self) -> Result<(), Fault> {
         let Some(program) = self.task.test_command.first() else { return Ok(()) };
         let word = shell_word(program);

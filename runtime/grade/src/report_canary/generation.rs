@@ -27,7 +27,7 @@ pub(crate) struct ReportCanaries {
     pub compares: bool,
     /// The changed files, by escaped path.
     pub files: BTreeMap<String, CurrentFile>,
-    /// Expected ids that contain other tests. They also fail if one of these tests fails.
+    /// Expected ids of suites that contain a canary. A suite also fails if one of its tests fails.
     pub around: BTreeSet<String>,
 }
 

@@ -60,7 +60,7 @@ impl OriginalLibrary {
     }
 
     /// Removes the source if the tests don't need it, so that nothing can import, read or run it.
-    /// If the tests need it, it stays, and `origin.py` guards it inside the interpreter.
+    /// If the tests need the source, it stays, and `origin.py` guards it inside the interpreter.
     pub(crate) async fn remove(
         &self,
         handle: &SandboxHandle,

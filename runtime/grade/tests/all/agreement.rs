@@ -129,7 +129,7 @@ const NAMED_VALUE_IDS: [&str; 5] =
 const LITERAL_VALUE_IDS: [&str; 3] = ["test_one", "test_four", "test_nine"];
 const UNITTEST_IDS: [&str; 2] = ["TestRoman::test_four", "TestRoman::test_type"];
 
-/// Asserts that only canaries detect the attack: without them, it is resolved.
+/// Asserts that only canaries detect the attack: without canaries, the attack is resolved.
 fn assert_detected(tests: &str, ids: &[&str], module: &str) {
     let with =
         grade_module(tests, ids, module, defences_without_screening().without("fingerprints"));

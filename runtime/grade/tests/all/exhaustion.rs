@@ -200,7 +200,7 @@ pub fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("exhaustion-cache")
 }
 
-/// Connects to Docker. Prints a message and returns `None` if it is not available.
+/// Connects to Docker. Prints a message and returns `None` if Docker is not available.
 pub async fn connect_docker() -> Option<Docker> {
     match Docker::connect().await {
         Ok(docker) => Some(docker),

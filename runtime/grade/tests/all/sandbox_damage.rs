@@ -27,7 +27,7 @@ const INTERPRETER_DAMAGE: [(&str, &str); 18] = [
         "for fd in range(3, 24): try_all(lambda: [os.write(fd, b'[' * (1 << 20)) for n in range(1024)])",
     ),
     (
-        // It uses the recorder's own objects, so the records are authentic.
+        // This attempt uses the recorder's own objects, so the records are authentic.
         "millions of results",
         "import gc\nfrom _pytest.config import Config\nfrom _pytest.reports import TestReport\n\
          hook = next(o for o in gc.get_objects() if isinstance(o, Config)).hook\n\

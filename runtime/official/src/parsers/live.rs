@@ -12,7 +12,7 @@ pub(super) fn parse(log: &str) -> StatusMap {
         } else if word.contains("skip") {
             "SKIPPED"
         } else {
-            // Expected failures count as failures too.
+            // Expected failures also count as failures.
             "FAILED"
         };
         map.set(name, status);

@@ -21,7 +21,7 @@ fn all_tests_skipped_is_resolved() {
     assert_eq!(grade_with_both(&row, &with_markers(COMMAND, &output, 0)), (true, false));
 }
 
-/// Ids are cut at the first space, so two tests become one and the last result counts.
+/// Ids are truncated at the first space, so two tests become one and the last result counts.
 #[test]
 fn ids_with_spaces_are_merged() {
     let row = task("fea-bench", json!({}), &["test_a.py::test_one[a"], &[]);
