@@ -82,7 +82,7 @@ pub struct AttackFile {
     /// A script in `configs/attacks/` to use instead of `text`.
     #[serde(default)]
     pub from: Option<String>,
-    /// Create one file for each of these.
+    /// The items for which to create one file each.
     #[serde(default)]
     pub each: Option<ForEach>,
     /// Number of files to create. The template variable `n` numbers them.
@@ -105,7 +105,7 @@ pub enum WriteMode {
     Link,
 }
 
-/// See [`AttackFile::each`].
+/// The items for which [`AttackFile::each`] creates one file each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ForEach {

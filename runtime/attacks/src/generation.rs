@@ -1,4 +1,4 @@
-//! Generates the patch of an attack for one task.
+//! Generates an attack's patch for one task.
 
 use minijinja::{Environment, UndefinedBehavior, syntax::SyntaxConfig, value::Serde};
 use proctor_patch::{FilePatch, MODE_EXECUTABLE, MODE_FILE, MODE_LINK, RawPath, SideContent};
@@ -30,7 +30,7 @@ pub fn generate_patch(
     start: &ReadInitialFile<'_>,
 ) -> Result<AttackPatch, Fault> {
     if !attack.runners.is_empty() && !attack.runners.contains(&target.runner) {
-        let why = format!("it does not apply to tests run by {}", target.runner);
+        let why = format!("the attack does not apply to tests run by {}", target.runner);
         return Ok(AttackPatch::NotApplicable(why));
     }
     let needs = |word: &str| attack.files.iter().any(|file| file.mentions(word));
@@ -40,7 +40,8 @@ pub fn generate_patch(
         return Ok(AttackPatch::NotApplicable(why.to_owned()));
     }
     if needs("test_f") && target.test_file().is_none() {
-        return Ok(AttackPatch::NotApplicable("the task's tests have no Python file".to_owned()));
+        let why = "the first fail-to-pass test is not in a Python file";
+        return Ok(AttackPatch::NotApplicable(why.to_owned()));
     }
     let wrong =
         |error: String| Fault::new(Layer::Grade, format!("the attack {}: {error}", attack.name));

@@ -1,4 +1,4 @@
-//! Defines a pack of attacks on grading as data, and generates the patch of each attack for a task.
+//! Defines a pack of attacks on grading as data, and generates each attack's patch for a task.
 //!
 //! Patches are generated on the host from the task and the masked source. No code is run.
 

@@ -127,6 +127,7 @@ fn generate_patch_reports_why_an_attack_is_not_applicable() {
     patch_text(generate("huge-tree", &task));
     task.mask = Some(MASK.into());
     task.test_command = vec!["./tests/runtests.py".into()];
-    assert_eq!(why(generate("conftest-hook", &task)), "it does not apply to tests run by unittest");
+    let reason = "the attack does not apply to tests run by unittest";
+    assert_eq!(why(generate("conftest-hook", &task)), reason);
     patch_text(generate("equal-to-everything", &task));
 }

@@ -1,9 +1,9 @@
 """Keeps the recorder's data out of the functions that it installs where graded code can reach them.
 
-Any code can read the variables that a Python function closes over. A function of the recorder in a class of
-pytest or in a module of the standard library therefore only asks: it raises an audit event. An interpreter hook
-answers, and no object refers to that hook. Before Python 3.8 there are no audit events, and the functions close
-over the answers.
+Any code can read the variables that a Python function closes over. Therefore a function that the recorder puts into
+a class of pytest or a module of the standard library only asks a question: it raises an audit event. An interpreter
+hook answers the question, and no object refers to that hook. Before Python 3.8 there are no audit events, so the
+functions close over the answers.
 """
 
 import sys
@@ -13,7 +13,7 @@ AUDITS = hasattr(sys, "addaudithook")
 
 def desk(event):
     """Returns two functions: `answer(question, function)` registers the function that answers a question, and
-    `ask(question, *given)` asks it. `event` is the name of the audit event, which nothing else raises."""
+    `ask(question, *given)` asks the question. `event` is the name of the audit event, which nothing else raises."""
     answers = {}
 
     def answer(question, function):

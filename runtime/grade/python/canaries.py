@@ -1,16 +1,16 @@
-"""Runs canaries: a canary is a second run of a test with a mistake in one of its expectations.
+"""Runs canaries. A canary is a second run of a test with a mistake in one of its expectations.
 
-A test with a canary is two items with the same name, module, file, lines and globals: pytest's own item and a
+A test with a canary has two items with the same name, module, file, lines and globals: pytest's own item and a
 copy. A random choice decides which of the two runs as the test. The mistake is either in the function's code
 object, which is replaced for one run, or in a value that the test receives, which is replaced for the call.
 Before the tests begin, the function has the code of the item that runs first. So neither a function nor an item
 reveals which of the two is the test.
 
-The texts of the tests and the mistakes are read only when the canaries are installed. During that time no code
-under test is called, because it would find them in the frames of its callers. The text of a canary is kept to
-show the source lines of the running code: a stack that is printed or logged shows the mistake. A mistake in a
-branch counts if the canary's run takes this branch: a counter in front of the statement records it. The counter
-can be hashed, because tools hash code. Runs on Python 3.6 and later.
+The tests' texts and the mistakes are read only when the canaries are installed. During that time no code under test
+is called, because that code would find the texts in its callers' frames. A canary's text is kept to show the source
+lines of the running code, so that a printed or logged stack shows the mistake. A mistake in a branch counts if the
+canary's run takes this branch. A counter before the statement records this. The counter can be hashed, because
+tools hash code. Runs on Python 3.6 and later.
 """
 
 import __future__
@@ -25,9 +25,9 @@ from _pytest.assertion.rewrite import rewrite_asserts
 try:
     import _tracemalloc as traced
 except ImportError:
-    traced = None  # The interpreter lacks it.
+    traced = None  # This interpreter does not have the module.
 
-# Items whose copies are equivalent. Items of other plugins may have state that a copy lacks.
+# Items whose copies are equivalent. Items of other plugins may have state that is not copied.
 PLAIN = ("_pytest.python", "_pytest.unittest")
 TAKES = inspect.signature(rewrite_asserts).parameters
 # Read the attributes of a class or an object itself, even if the class or metaclass overrides access.
@@ -47,7 +47,7 @@ for feature in __future__.all_feature_names:
 
 
 class NoCanary(Exception):
-    """No canary can be made of this test. Any other exception has no honest cause."""
+    """No canary can be made from this test. Any other exception has no honest cause."""
 
 
 class Canaries:
@@ -68,7 +68,7 @@ class Canaries:
         self.current = self._nodeid = None
 
     def lay(self, items):
-        """Inserts a copy beside each item that has a canary. Call it when the wanted items are known."""
+        """Inserts a copy next to each item that has a canary. Call this when the wanted items are known."""
         limit = TRACED_BY() if TRACING() else None
         if limit is not None:
             # Allocation traces would distinguish a test's literals from those of its canary.
@@ -89,8 +89,8 @@ class Canaries:
         try:
             order = self._take()
         except Exception:
-            return  # Other code read them. The grader reports each canary as missing.
-        # Keep these only until all canaries are installed: an extra reference to a code object would reveal it.
+            return  # Other code has read the canaries. The grader reports each of them as missing.
+        # Keep these only until all canaries are installed: an extra reference to a code object would reveal the canary.
         compiled, marks = {}, {}
         for canary in order:
             marks.setdefault((canary["id"], tuple(canary["path"])), set()).update(canary["marks"])
@@ -141,10 +141,10 @@ class Canaries:
             name, written = canary["parameter"]
             found = [pair for pair in found if self._parameter(pair[0], name) == written]
         if not found:
-            raise NoCanary("it was not collected")
+            raise NoCanary("the test was not collected")
         item, function = found[int(canary["pick"] * len(found)) % len(found)]
         if function is None or not hasattr(type(item), "_initrequest"):
-            raise NoCanary("it has no function")
+            raise NoCanary("the test has no function")
         text = canary["text"].encode("utf-8")
         if function not in compiled:
             compiled[function] = self._test(item, canary["path"], text, function, marks)
@@ -202,13 +202,13 @@ class Canaries:
             try:
                 rewrite(tree, text, function.__code__.co_filename, item)
             except Exception:
-                raise NoCanary("pytest cannot rewrite its assertions")
+                raise NoCanary("pytest cannot rewrite the test's assertions")
         was = function.__code__
         code = self._compile(tree, was.co_filename, "exec", was.co_flags & FUTURE, True)
         for name in path:
             found = [part for part in code.co_consts if getattr(part, "co_name", None) == name]
             if not found:
-                raise NoCanary("the module's code does not contain it")
+                raise NoCanary("the module's code does not contain the function")
             code = found[-1]
         for same in ("co_freevars", "co_argcount", "co_kwonlyargcount", "co_firstlineno", "co_name"):
             if getattr(code, same) != getattr(was, same):
@@ -261,9 +261,9 @@ class Canaries:
             item.name = head + "[" + tail.replace(str(params[name]), str(value))
 
     def give(self, item):
-        """Replaces the test's own value with the mistaken one: in the arguments and everything else that has
-        the value, or in the module. Called after the set-up, because a parameter may have created a fixture
-        with a wider scope."""
+        """Replaces the test's own value with the mistaken one, either in the arguments and everything else that
+        refers to the value, or in the module. Called after the set-up, because a parameter may have created a
+        fixture with a wider scope."""
         if self.current not in self._given:
             return
         place, name, value = self._given[self.current]
@@ -323,11 +323,11 @@ class Canaries:
         self._raised = line, expectation
 
     def is_current(self, nodeid):
-        """Whether a report belongs to the running canary. A forged report of another test does not."""
+        """Whether a report belongs to the running canary. A forged report about another test does not."""
         return self.current is not None and nodeid == self._nodeid
 
     def report(self, record, report):
-        """Makes a record for the grader only. Pytest prints and counts the results of the tests."""
+        """Records a canary's result for the grader only. Pytest gets the report of a pass instead."""
         self._spent += record.pop("seconds", 0)
         line, expectation = self._raised
         counter, before = self._marks.get(self.current, (None, None))
@@ -354,7 +354,7 @@ def forget_values(item):
     """Removes the values from the marks that created an item's parameters. Pytest no longer needs them, and other code
     could read the right values there during a canary's run."""
     if not hasattr(item, "iter_markers"):
-        return  # Older than pytest 3.6.
+        return  # This version of pytest is older than 3.6.
     for mark in item.iter_markers(name="parametrize"):
         try:
             if len(mark.args) > 1:

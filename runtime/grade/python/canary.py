@@ -5,14 +5,15 @@ and writes `{group: {"canaries": [...], "compares": N}}`. A canary is one mistak
 names, lines and types, but another value. If the value comes from elsewhere (an argument or a constant of
 the module) and the test reads it only there, the value is replaced and the test's code is unchanged.
 Otherwise one line of the code is edited. `compares` counts the inspected tests that compare values. `work`
-has the names that the task asks for: an expectation of these is a better canary than one of existing code.
+has the names that the task asks for. An expectation about these names makes a better canary than one about
+existing code.
 
-An edit is made only where the mistake certainly fails with honest values: in a statement that every run of
-the test reaches, in an expectation that nothing else reads, and in the value itself rather than in a part
+An edit is made only where the mistake certainly makes the test fail with honest values: in a statement that every
+run of the test reaches, in an expectation that nothing else reads, and in the value itself rather than in a part
 that a comparison may ignore. If this is not certain, there is no canary.
 
-If all expectations of a test are in branches, each branch gets one mistake, so that the run meets one
-whichever branch it takes. `marks` are the lines of these statements: the run reports whether it reached one.
+If all expectations of a test are in branches, each branch gets one mistake, so that the run meets a mistake
+whichever branch it takes. `marks` contains the lines of these statements. The run reports whether it reached any.
 
 Runs isolated, before any patch is applied, on Python 3.6 and later.
 """
@@ -147,7 +148,7 @@ def caught_by(handler):
 
 
 def own(node):
-    """Yields the nodes below a node, but not those inside nested functions and classes."""
+    """Yields the nodes below a node, except nodes inside nested functions and classes."""
     for child in ast.iter_child_nodes(node):
         yield child
         if not isinstance(child, FUNCTIONS + (ast.ClassDef, ast.Lambda)):
@@ -165,7 +166,7 @@ def other_number(token, value, far):
     if isinstance(value, int):
         if str(value) != written:
             return None
-        # Keep the trailing zeros: a number that is less round than the right one could be recognized.
+        # Keep the trailing zeros: code could recognize a number that is less round than the right one.
         unit = 1
         while value and value % (unit * 10) == 0:
             unit *= 10
@@ -186,8 +187,8 @@ def other_number(token, value, far):
 
 def other_text(token, is_whole):
     """Returns a string token with one letter or digit changed, preferably to one that also occurs in the string:
-    `IV` becomes `II`, not `IQ`. Without letters and digits, a character is repeated or left out: `||/` becomes
-    `|||/`, because a letter would be recognized. This needs a comparison with the whole text."""
+    `IV` becomes `II`, not `IQ`. If there are no letters or digits, a character is repeated or left out: `||/` becomes
+    `|||/`, because code could recognize a letter. This is only valid in a comparison with the whole text."""
     prefix, quote = STRING.match(token).groups()
     head, tail = token[: len(prefix) + len(quote)].decode("utf-8"), quote.decode("ascii")
     inner = token[len(head) : -len(tail)].decode("utf-8")
@@ -217,7 +218,7 @@ class Test:
     def __init__(self, source, node, scope, conftests):
         self.source = source
         self.node = node
-        self.scope = scope  # The bodies around the function, up to the module's.
+        self.scope = scope  # The bodies around the function, from the inside out to the module's body.
         self.conftests = conftests
         self.parametrized = {}
         for decorator in node.decorator_list:
@@ -335,8 +336,7 @@ class Test:
         return any(isinstance(part, (ast.Yield, ast.YieldFrom)) for part in self.below)
 
     def _branches(self, body, branch, certain):
-        """Yields the statements that a run may reach, each with a number for its branch. Leaves out those that
-        every run reaches."""
+        """Yields the statements that some but not all runs reach, each with a number for its branch."""
         for statement in body:
             if not any(statement is one for one in certain):
                 yield branch, statement
@@ -362,8 +362,8 @@ class Test:
                         yield found
 
     def edits(self):
-        """Yields edits, the lines of the statement that each makes fail, and whether that statement is about
-        the work."""
+        """Yields edits. Each comes with the lines of the statement that it makes fail, and with whether that statement
+        is about the work."""
         if self.is_certain:
             for statement in self.reached if self.is_steady else ():
                 self.statement, about = statement, bool(words["work"] & self._names_in(statement))
@@ -667,7 +667,7 @@ class Test:
                 yield Edit(start, start + len(name.encode("utf-8")), new, "value", parameter, given)
 
     def _other_literal(self, node, near):
-        """Returns source text for another value than a literal's, on one line."""
+        """Returns source text, on one line, for a value that differs from the literal's."""
         known, was = literal(node)
         written = repr(was)
         if not known or len(written) > 400 or "\n" in written or isinstance(was, type(None)):
@@ -708,7 +708,7 @@ class Test:
 
     def _leaves(self, node, near, is_whole=True):
         """Returns edits of the literals that a value consists of. `is_whole` says whether the value is compared with
-        a whole one, rather than searched in it."""
+        another value as a whole, rather than searched for in it."""
         pairs = []
         is_whole = is_whole and not any(isinstance(part, ast.Call) for part in ast.walk(node))
         for leaf, is_near in self._atoms(node, near):
@@ -804,8 +804,8 @@ def allowed(decorators):
 
 
 def find(tree, path, depth=0):
-    """Returns the function of a test id as (its own path, node, bodies around it). Also searches base classes in the
-    same file."""
+    """Returns the function of a test id as (path of the function, node, bodies around it). Also searches base classes
+    in the same file."""
     body, bodies = tree.body, [tree.body]
     for at, part in enumerate(path):
         found = [node for node in body if getattr(node, "name", None) == part]
@@ -900,7 +900,7 @@ def candidates_of_function(source, name, function, found, conftests):
             "about": any(about for _, _, about in pieces),
             "more": told[1:],
             "marks": sorted({lines[0] for _, lines, _ in pieces}) if in_branches else [],
-            # A passing run that reached none of them left a `with` statement whose exception was swallowed.
+            # If a passing run reached none of these lines, an exception in a `with` statement was swallowed.
             "entered": in_branches and any(one.lineno == lines[0] for one in test.entered for _, lines, _ in pieces),
         }
         one.update(told[0])
@@ -924,7 +924,7 @@ def tests(tree):
 
 
 def candidates_of_group(files):
-    """Returns candidates until enough tests have a good one. Files and functions are already shuffled."""
+    """Collects candidates until enough tests have a good one. Files and functions are already shuffled."""
     made, comparing, good = [], 0, 0
     for file in files:
         try:

@@ -1,6 +1,6 @@
-"""Provides modules to the test tool that the sandbox lacks: the tool's own copies of the package under test,
-which the code under test must not be able to read. They are imported from memory. Their names, paths and
-compiled code are the same as those of the environment's files. Runs on Python 3.6 and later.
+"""Provides modules to the test tool that are hidden in the sandbox: the tool's own copies of the package under
+test, which the code under test must not be able to read. The modules are imported from memory. Their names, paths
+and compiled code are the same as those of the environment's files. Runs on Python 3.6 and later.
 """
 
 
@@ -49,8 +49,8 @@ def lend(lent):
 
 
 def take_back(lender):
-    """Removes the lent modules: later imports of their names search the import path. The test tool keeps its
-    references to them."""
+    """Removes the lent modules, so that later imports of their names search the import path. The test tool keeps its
+    references to these modules."""
     import importlib
     import sys
 

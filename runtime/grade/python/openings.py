@@ -2,8 +2,8 @@
 Python. Uses inotify, so it works only on Linux and if the interpreter has `ctypes`. Runs on Python 3.6 and
 later.
 
-Code under test may close the file descriptor, or put its own file in this place. Each check therefore reads a
-byte of this file, which is watched, too: without an event, the watch is lost.
+Code under test may close the inotify descriptor or replace it with another file. Each check therefore reads a byte
+of this file, which is also watched. If that read causes no event, the watch is lost.
 """
 
 import os
@@ -89,7 +89,7 @@ class Openings:
             except BlockingIOError:
                 return found, is_alive
             if not events:
-                return found, False  # It is another file, at its end.
+                return found, False  # The descriptor refers to another file, which is at its end.
             at = 0
             while at + self._size <= len(events):
                 number, _, _, length = self._unpack(events, at)

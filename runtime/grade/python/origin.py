@@ -1,8 +1,8 @@
-"""Keeps a submission apart from the library that it was supposed to rewrite, and reports what it used of the
-library.
+"""Keeps a submission apart from the library that it had to rewrite, and reports which parts of the library the
+submission used.
 
-The library may be in the sandbox, for tests that use other parts of it. Code below `root` may neither import
-nor read it: such an import fails as if the library were not installed, and is reported. Objects of the library
+The library may be in the sandbox, because tests may use other parts of it. Code below `root` may neither import nor
+read the library: such an import fails as if the library were not installed, and is reported. The library's objects
 are also reported if the submission has them under one of its names, or if a test gets them from the submission.
 Runs on Python 3.6 and later; reads are detected from 3.8 on.
 """
@@ -83,8 +83,8 @@ class Origin:
         raise ModuleNotFoundError("No module named %r" % str(name), name=str(name))
 
     def _responsible_file(self, frame):
-        """Returns the file of the submission that caused an access; `None` if other code did. It is the nearest
-        file on the stack that is not in the standard library."""
+        """Returns the submission's file that caused an access; `None` if other code caused it. The nearest file
+        on the stack that is not in the standard library counts as the cause."""
         while frame is not None:
             file = frame.f_code.co_filename
             if file.startswith(self._folder):
@@ -122,7 +122,7 @@ class Origin:
             self._compare("%s.%s" % (module, name), value)
 
     def _used_by_tests(self):
-        """Returns what the tests use of the submission: `package.name`, and `from package import name`."""
+        """Returns the submission's names that the tests use: `package.name`, and `from package import name`."""
         mine = {
             key
             for key, module in list(sys.modules.items())
@@ -180,10 +180,9 @@ class Origin:
         return self._place(type(value))
 
     def _only_claims_module(self, kind):
-        """Whether a class only claims to be in a module of the library. `__module__` can be set to anything,
-        and a library that exposes its classes under its top package does that. The class then belongs to the
-        submission if a file of the submission has a class statement with this name and no module of the library
-        contains the class."""
+        """Whether a class only claims to be in a module of the library. Any code can set `__module__`, and many
+        libraries set it to their top package. Such a class belongs to the submission if one of the submission's
+        files has a class statement with this name and no module of the library contains the class."""
         for module in list(sys.modules.values()):
             if isinstance(module, types.ModuleType) and self._is_original(getattr(module, "__file__", None)):
                 values = list(vars(module).values())

@@ -1,9 +1,9 @@
-"""Describes an interpreter before any patch is applied. It starts like the tests, with the same variables and
-flags, so that it has the same import path. Runs on Python 3.6 and later."""
+"""Describes an interpreter before any patch is applied. The interpreter starts as for the tests, with the same
+variables and flags, so that it has the same import path. Runs on Python 3.6 and later."""
 
 import sys
 
-# Remove the entry that `-c` adds and entries in the work directory: these could replace the standard library.
+# Remove the entry that `-c` adds and entries in the work directory, which could replace the standard library.
 start = [entry for entry in sys.path if entry != ""]
 early = sorted(sys.modules)
 

@@ -3,8 +3,8 @@
 A line is `MAC JSON`, where MAC is the HMAC-SHA256 of the previous MAC and the JSON. The grader detects lines that were
 added, changed, dropped or moved without the key.
 
-The plugin has no attributes, and its methods only ask (`asking.py`). So code that finds the plugin cannot reach the
-canaries or the channel through it.
+The plugin has no attributes, and its methods only ask questions (see `asking.py`). So code that finds the plugin
+cannot reach the canaries or the channel through the plugin.
 """
 
 import hashlib
@@ -16,9 +16,9 @@ import pytest
 
 
 def channel(pipe, key):
-    """Returns a function that writes one record, and a function that tells whether the pipe is still the same. They
+    """Returns a function that writes one record, and a function that tells whether the pipe is still the same. Both
     have their own references to everything that they call. They call no library function that looks up names in its
-    module, such as `hmac.new` and `json.dumps`: graded code can replace these names."""
+    module, such as `hmac.new` and `json.dumps`, because graded code can replace these names."""
     last, owner = [b""], os.getpid()
     digest, write, pid, encoded = hashlib.sha256, os.write, os.getpid, encoder()
     status_of, is_same = os.fstat, [True]
@@ -39,7 +39,7 @@ def channel(pipe, key):
         mac = digest(around + digest(within + last[0] + body).digest()).hexdigest()
         last[0] = mac.encode("ascii")
         line = last[0] + b" " + body + b"\n"
-        # Other code may put its own pipe in this place, for as long as it likes.
+        # Other code may have replaced the pipe behind this descriptor, even for a short time.
         if identity() != first:
             is_same[0] = False
         while line:
@@ -84,7 +84,7 @@ def peak_kb():
 
 
 def plugin(emit, is_same, order, origin, canaries, sight, answer, ask):
-    """Returns the plugin, and a function that sends the last record. Both only ask (`asking.py`)."""
+    """Returns the plugin, and a function that sends the last record. Both only ask questions (see `asking.py`)."""
     ids = order["ids"]
     wanted = None if ids is None else frozenset(ids)
     watched = [(name, os.path.abspath(name)) for name in order["watch"]]
@@ -94,7 +94,7 @@ def plugin(emit, is_same, order, origin, canaries, sight, answer, ask):
     count, held = [0], []
 
     def send(record):
-        """Sends the records of a test only after its call: the record of its set-up shows whether it is a canary."""
+        """Sends a test's records only after its call, because the set-up's record shows whether it is a canary."""
         held.append(record)
         if record["when"] not in ("setup", "subtest"):
             release()
@@ -107,7 +107,7 @@ def plugin(emit, is_same, order, origin, canaries, sight, answer, ask):
         return wanted is None or nodeid in wanted
 
     def guarded(where, look, *given):
-        """Runs a check. If it raises, the error is recorded and the tests continue."""
+        """Runs a check. If the check raises an exception, this is recorded and the tests continue."""
         try:
             return look(*given)
         except Exception as error:

@@ -1,7 +1,7 @@
 """Detects what code under test changes inside the interpreter: functions and classes of pytest, pluggy
-and unittest, builtins, hooks, plugins, test functions, modules. It prevents nothing; the grader evaluates
-its observations. It is loaded before any graded code, and everything that it calls is bound by then: it
-looks up nothing in a module of the environment while graded code runs. Runs on Python 3.6 and later.
+and unittest, builtins, hooks, plugins, test functions, modules. This module prevents nothing; the grader evaluates
+its observations. It is loaded before any graded code, and everything that it calls is bound by then, so it looks up
+nothing in a module of the environment while graded code runs. Runs on Python 3.6 and later.
 """
 
 import ast
@@ -126,7 +126,7 @@ MRO_OF = type.__dict__["__mro__"].__get__
 CALLED = ("_inner_hookexec", "_hookexec")
 # Attributes that pytest itself sets on a test although its class has the same attribute.
 SET_BY_PYTEST = frozenset(("_obj", "_instance", "_request", "funcargs", "fixturenames", "keywords", "stash", "_store"))
-# Size and number of the records that forked processes leave for their parent in shared memory.
+# Size and number of the records that forked processes write to shared memory for their parent.
 SLOT, SLOTS = 512, 64
 READING = os.O_RDONLY | os.O_CLOEXEC
 # Separators of words in a command line, which may contain shell patterns.
@@ -156,7 +156,7 @@ FINDING |= frozenset("PYTHON" + name for name in ("PATH", "HOME", "OPTIMIZE", "S
 FINDING |= frozenset(("PYTEST_ADDOPTS", "PYTEST_PLUGINS"))
 # Programs that run or read tests without getting their names.
 RUNNERS = frozenset(("pytest", "py.test", "unittest", "nose2", "coverage", "tox", "nox", "git", "hg", "multiprocessing"))
-# Audit events for giving a file another name.
+# Audit events for giving a file a further or a new name.
 MOVING = ("os.link", "os.symlink", "os.rename")
 # Audit events for listing a folder.
 LISTING = ("os.listdir", "os.scandir")
@@ -181,13 +181,14 @@ ASKED = 3 if hasattr(sys, "addaudithook") else 2
 STARTS = "_starts"
 # Names that every module has, including the builtins module.
 OF_EVERY_MODULE = frozenset(("__name__", "__doc__", "__package__", "__loader__", "__spec__"))
-# Kinds of observations. `failed` contains hooks of the recorder that raised, `forked` tests that ran in a fork.
+# Kinds of observations. `failed` lists the recorder's hooks that raised an exception, `forked` the tests that ran
+# in a forked process.
 KINDS = ("plugins", "patched", "foreign", "swapped", "moved", "replaced", "readers", "swallowed") + (
     "caught",
     "failed",
     "forked",
 )
-MAX_ENTRIES = 1000  # Maximum length of each list. One more entry says that there are more.
+MAX_ENTRIES = 1000  # Maximum length of each list. A further entry says that the list was truncated.
 SHARE = 50  # Checks between tests take at most 1/50 of the time.
 
 
@@ -211,7 +212,7 @@ def unwrapped(value):
 
 
 def state(value):
-    """Returns the parts that determine the behaviour of a function."""
+    """Returns the parts of a function that determine its behavior."""
     if type(value) is not FUNCTION:
         value = unwrapped(value)
     if isinstance(value, FUNCTION):
@@ -266,8 +267,8 @@ OWN_CODES = set()
 
 
 def places(value):
-    """Returns the files in which a value was written, based on its compiled code. `__module__` is not reliable,
-    because any code can set it. A forged file name must agree with the module that the code runs in."""
+    """Returns the files that define a value, based on its compiled code. `__module__` is not reliable, because any
+    code can set it. A forged file name must agree with the module that the code runs in."""
     value = unwrapped(value)
     if isinstance(value, types.ModuleType):
         return [text(vars(value).get("__file__") or "")]
@@ -305,7 +306,7 @@ def holders():
 
 def instructions(code):
     """Returns the name and argument of each instruction that has an effect. `dis` also computes lines, jumps
-    and argument values, which takes twenty times as long: a quarter of a grading."""
+    and argument values, which takes twenty times as long and would make up a quarter of a grading."""
     found, extended, raw = [], 0, code.co_code
     for operation, argument in zip(raw[::2], raw[1::2]):
         if operation == EXTENDED_ARG:
@@ -476,7 +477,7 @@ class Sight:
             self._compiled.setdefault(name, []).append(before if before == after else None)
             code = next((part for part in result if isinstance(part, types.CodeType)), None)
             self._genuine.setdefault(paths[0], []).extend(inner(code))
-            # A later opening is not this one.
+            # Report earlier openings now, so that later ones are not confused with the opening by pytest.
             self.check_openings()
             return result
 
@@ -525,8 +526,8 @@ class Sight:
         hook.exec_module = exec_module
 
     def _check_module_access(self, name, frame, is_near):
-        """Reports code that goes through a test module. Libraries may read the module of a class for its
-        annotations, so only direct access by code under test counts there."""
+        """Reports code that searches a test module. Libraries may read a class's module to resolve annotations, so
+        only direct access by code under test counts for that."""
         try:
             if is_near and not self._is_code_under_test(frame.f_code.co_filename):
                 return
@@ -537,7 +538,7 @@ class Sight:
             self.failed("checking access to a test module", error)
 
     def _report_asker(self, what, frame):
-        """Reports the code under test that accesses something of the tests."""
+        """Reports code under test that accesses a part of the tests."""
         asker = self._asker(frame)
         if asker is not None:
             self._report("readers", what, [asker])
@@ -555,8 +556,9 @@ class Sight:
     def _is_code_under_test(self, file):
         return file.startswith(self._graded) and file not in self._watch and "-packages" + os.sep not in file
 
-    # A stack that code under test prints or logs has the line that runs, in a canary's run with its mistake. The line
-    # cache never keeps a line of a test, because code under test could read the others there without opening the file.
+    # A stack that code under test prints or logs shows the running line. In a canary's run, this line has the mistake.
+    # The line cache never keeps lines of a test, because code under test could read other lines there without opening
+    # the file.
 
     def _hide_lines_of_tests(self, answer, ask):
         original = linecache.updatecache
@@ -582,8 +584,8 @@ class Sight:
 
     def _lines_for(self, filename, frame):
         """Returns the lines of a test file for the caller of the line cache; `None` for other files. If code under
-        test shows its stack or a line that runs, the other lines are blank. Any other access of code under test is
-        a read."""
+        test shows its stack or a running line, the other lines are blank. Any other access by code under test counts
+        as a read."""
         name = self._test_named(filename)
         if name is None:
             return None
@@ -631,8 +633,8 @@ class Sight:
         return self._files_of_tests.get(self._identity(filename)) if filename[-3:] == ".py" else None
 
     def _copy(self, filename):
-        """Returns the lines of a test file; `None` if it cannot be read. The file is opened only once, so that an
-        opening by another program does not look like one by this process."""
+        """Returns the lines of a test file; `None` if the file cannot be read. This process opens the file only once,
+        so that an opening by another program is not mistaken for its own."""
         try:
             status = self._stat(filename)
         except OSError:
@@ -659,8 +661,8 @@ class Sight:
         return tuple(lines)
 
     def _running_lines(self, filename, frame):
-        """Returns the numbers of a file's lines that run now, if the line cache is asked on behalf of a function that
-        shows a stack. A stack with more lines of context does not count."""
+        """Returns the numbers of a file's running lines if the line cache is used on behalf of a function that shows a
+        stack. A stack with more lines of context does not count."""
         shown, numbers, pending = False, set(), [frame]
         while pending:
             frame = pending.pop()
@@ -678,10 +680,10 @@ class Sight:
                 frame = frame.f_back
         return numbers if shown else None
 
-    # Code under test could run a test with an object that records comparisons, and so learn what the test expects.
+    # Code under test could run a test with an object that records comparisons, to learn what the test expects.
 
     def _watch_test_starts(self, answer, ask):
-        """Makes each test function report its start, by a statement that is added when pytest rewrites its
+        """Makes each test function report its start. Adds a statement for this when pytest rewrites the function's
         assertions."""
         rewrite = sys.modules.get("_pytest.assertion.rewrite")
         rewriter = getattr(rewrite, "AssertionRewriter", None)
@@ -712,8 +714,8 @@ class Sight:
             self.failed("checking who starts a test", error)
 
     def _on_behalf_of(self, frame):
-        """Returns the file of the code under test that calls a function without a test between them. Code
-        without a file also counts."""
+        """Returns the file of the code under test that called a function without a test in between. Code without a
+        file also counts."""
         while frame is not None:
             file = frame.f_code.co_filename
             if file in self._watch:
@@ -810,7 +812,7 @@ class Sight:
         return code.co_names
 
     def after_call(self, item, raised):
-        """Reports a test that passed although one of its assertions failed, or although it raised."""
+        """Reports a test that passed although one of its assertions failed or it raised an exception."""
         self._running = None
         self._started = self._may_read = False
         if raised or self._canaries.current is not None:
@@ -954,8 +956,8 @@ class Sight:
             return name
 
         def folder_at(path):
-            """Returns the folder of tests at a path. The work directory does not count, because it has other
-            files, too."""
+            """Returns the test folder at a path. The work directory does not count, because it also contains other
+            files."""
             if type(path) is not int:
                 path = "." if path is None else plain(path)
             name = None if path is None else around.get(identity(path))
@@ -974,8 +976,8 @@ class Sight:
                 yield plain(type(value).__fspath__(value))
 
         def told_of(arguments, folder):
-            """Yields the tests that a program gets as arguments: by name, by another name, by a pattern, or
-            through their folder. A program that searches files gets the folder that it starts in."""
+            """Yields the tests that a program's arguments identify: by name, by another name, by a pattern, or
+            through their folder. For a program that searches files, the folder that it starts in also counts."""
             programs = [told.split(None, 1)[0].rpartition("/")[2] for told in strings(arguments) if told.strip()]
             if any(name in SEARCHERS for name in programs[:2]):
                 yield around.get(identity(folder))
@@ -998,7 +1000,7 @@ class Sight:
         looking, thread, function = set(), threading.get_ident, types.FunctionType
 
         def unseen(look, *arguments):
-            """Reads frames without reporting it. Each frame access raises an event, and a stack has a hundred
+            """Reads frames without reporting the access. Each frame access raises an event, and a stack has a hundred
             frames."""
             me = thread()
             if me in looking:
@@ -1023,7 +1025,7 @@ class Sight:
 
         def audit(event, arguments):
             if event == "os.chdir":
-                # Set by code under test, until a test changes the directory itself.
+                # True after code under test changed the directory, until a test itself changes it.
                 self._is_moved = unseen(self._is_of_graded, frame_of(2))
                 return
             if event == "open" or event in MOVING:
@@ -1068,7 +1070,7 @@ class Sight:
         def safely(event, arguments):
             if event not in watched:
                 return
-            # This is true of nine out of ten events.
+            # This condition holds for nine out of ten events.
             if event == "object.__getattr__" and arguments[1] not in SEARCHED:
                 return
             if event == "os.putenv":
@@ -1106,9 +1108,9 @@ class Sight:
         sys.addaudithook(safely)
 
     def _reader(self, frame, shows=False):
-        """Returns the file of the code under test on whose behalf something happens; `None` if other code
-        caused it. Returns a description for code without a file and for a thread of unknown origin. With `shows`,
-        a function that shows a stack does not count."""
+        """Returns the file of the code under test that caused an event; `None` if other code caused it. Returns a
+        description for code without a file and for a thread of unknown origin. With `shows`, a function that shows
+        a stack does not count."""
         if frame is not None and frame.f_globals is globals():
             return None  # The check of a test whose assertion failed.
         last = callee = None
@@ -1151,8 +1153,8 @@ class Sight:
         return "a thread" if bottom == "threading" else None
 
     def _kind_of(self, file):
-        """Classifies code by its file name: whether it belongs to a test, to a library, to the graded code or
-        to neither the environment nor the work directory, and whether it is outside the standard library."""
+        """Classifies code by its file name. Returns whether the code belongs to a test, a library, the graded code, or
+        neither the environment nor the work directory, and whether it is outside the standard library."""
         kind = self._kinds[file] = (
             file in self._watch,
             "-packages" + os.sep in file or file.startswith(self._library),
@@ -1163,8 +1165,8 @@ class Sight:
         return kind
 
     def _record_data_read(self, name, identity, frame):
-        """Handles reads of the tests' data files. A file that a test reads itself and does not pass on contains
-        expectations."""
+        """Handles reads of the tests' data files. A file contains expectations if a test reads it and does not pass it
+        to the code under test."""
         asker = self._asker(frame)
         if asker is None:
             if self._is_read_by_test(frame):
@@ -1197,7 +1199,7 @@ class Sight:
                 entered = frame
             frame = frame.f_back
         if frame is None or entered is None:
-            return True  # No test is known to have called this code.
+            return True  # It is not known whether a test called this code.
         whole, base = self._work + name, name.rpartition("/")[2]
         values = list(entered.f_locals.values())[:50]
         for depth in range(3):
@@ -1221,7 +1223,7 @@ class Sight:
         return False
 
     def _check_variable(self, name, value, frame):
-        """Records that code under test changed where programs are found. It matters if a test starts a program."""
+        """Records that code under test changed where programs are found. This matters if a test starts a program."""
         try:
             if name not in FINDING:
                 return
@@ -1235,16 +1237,16 @@ class Sight:
             self.failed("checking environment variables", error)
 
     def _check_profiler(self, frame):
-        """Reports a profiler that is active while test modules are loaded: it gets their code with all
-        expectations."""
+        """Reports a profiler that is active while test modules are loaded, because the profiler receives the modules'
+        code with all expectations."""
         try:
             self._report_asker("the code of modules that are loaded, by a profiler", frame)
         except Exception as error:
             self.failed("checking a profiler", error)
 
     def _check_listing(self, name, frame):
-        """Reports code under test that lists a test folder. It can find test files, modules and data there
-        without their names."""
+        """Reports code under test that lists a test folder, because listing reveals test files, modules and data whose
+        names the code does not know."""
         if name is None or self._expands or frame is None:
             return
         asking = frame.f_code.co_filename
@@ -1282,8 +1284,8 @@ class Sight:
     # Test files that were opened without an audit event, by a program or a native library.
 
     def _record_program(self, may_read):
-        """Handles a program that a test's own code starts. Environment variables that code under test changed
-        affect it."""
+        """Handles a program that a test's own code starts, because environment variables that code under test changed
+        affect the program."""
         self._started = True
         self._may_read = self._may_read or may_read
         self._serves = self._serves or (may_read and not self._is_in_call)
@@ -1339,7 +1341,7 @@ class Sight:
         return False
 
     def _check_frame_access(self, name, frame):
-        """Reports code that accesses frames or other objects of its callers by a name that it computes or reads
+        """Reports code that accesses its callers' frames or other objects by a name that the code computes or reads
         from data. Screening finds code that contains the name."""
         try:
             file = frame.f_code.co_filename
@@ -1352,8 +1354,8 @@ class Sight:
             self.failed("checking frame access by " + name, error)
 
     def _check_code_access(self, function, frame):
-        """Reports code under test that gets the compiled code of a test, directly or through `dis`. Other
-        functions of the standard library only use its parameters and flags."""
+        """Reports code under test that gets a test's compiled code, directly or through `dis`. Other functions of the
+        standard library only use the code's parameters and flags."""
         try:
             if frame.f_globals is self._exchanging:
                 return
@@ -1396,7 +1398,7 @@ class Sight:
         self._opened.add(name)
 
     def _is_of_test(self, frame):
-        """Whether a test's own code does something, rather than code under test that it calls."""
+        """Whether a test's own code causes an event, rather than code under test that the test calls."""
         return self._reader(frame) is None and self._is_below_test(frame)
 
     def _is_below_test(self, frame):
@@ -1512,7 +1514,7 @@ class Sight:
 
     @staticmethod
     def _is_hypothesis_wrapper(function, genuine):
-        """Whether a function is hypothesis's wrapper of a test. The wrapper has the test's name, file and line."""
+        """Whether a function is Hypothesis's wrapper around a test. The wrapper has the test's name, file and line."""
         drawn = vars(function).get("hypothesis")
         core = sys.modules.get("hypothesis.core")
         if core is None or type(drawn) is not vars(core).get("HypothesisHandle"):
@@ -1635,8 +1637,8 @@ class Sight:
     def check(self, recorder):
         self.check_openings()
         self._check_watchers()
-        # A profile function of the graded code would run on each call below, and CPython 3.11 crashes in some of them.
-        # A native one, such as `cProfile`, does not run such code and could not be set again.
+        # A profile function of the graded code would run on each call below, and CPython 3.11 crashes in some of these.
+        # A native profiler, such as `cProfile`, runs no graded code and could not be set again.
         watcher = self._get_profile()
         watcher = watcher if callable(watcher) else None
         if watcher is not None:
@@ -1673,7 +1675,7 @@ class Sight:
             found = vars(holder).get(name)
             if found is value:
                 if not same(state(found), was):
-                    # A change in place has no honest use, whatever file the code claims.
+                    # Changing a function in place has no honest use, whatever file the code claims.
                     self._report("patched", label + "." + name, [""])
             else:
                 files = places(found) if self._is_written(found) else [""]
@@ -1681,7 +1683,7 @@ class Sight:
         for label, holder, names in self._names:
             for name in vars(holder).keys() - names:
                 value = vars(holder)[name]
-                # A new name that shadows one that was found in the builtins or a base class until now.
+                # A new name that shadows a name in the builtins or a base class.
                 further = self._builtins if isinstance(holder, types.ModuleType) else ()
                 if name in further or (isinstance(holder, type) and isinstance(value, BINDINGS)):
                     self._report("patched", label + "." + name, places(value))
@@ -1690,7 +1692,7 @@ class Sight:
                 self._report("patched", "sys.modules[%r]" % label, places(sys.modules.get(label)))
 
     def _is_written(self, value):
-        """Whether a function is defined in the file that its code claims."""
+        """Whether a function is really defined in the file that its code claims."""
         value = unwrapped(value)
         if not isinstance(value, types.FunctionType):
             return True
@@ -1839,7 +1841,7 @@ class Sight:
             self._report("patched", label, files)
 
     def _check_thread(self, number, frame):
-        """Reports a thread of the code under test that `threading` does not know, or that refers to tests or
+        """Reports a thread that runs code under test and that `threading` does not know, or that refers to tests or
         frames."""
         is_known, holds, files = number in self._threads, False, []
         while frame is not None:
@@ -1931,9 +1933,9 @@ class Sight:
         return self._found_in[key][1]
 
     def _compare_introduced(self, key, name, value, source):
-        """Checks a name that a module decorates or imports. It may be any object of the environment, but not a
-        builtin in its place, code without a file, or code of a graded module. An imported object is checked in
-        its own module."""
+        """Checks a name that a module decorates or imports. The name may refer to any object of the environment, but
+        not to a builtin that replaced it, to code without a file, or to code of a graded module. An imported object is
+        checked in its own module."""
         if isinstance(value, types.FunctionType):
             is_put = self._is_nowhere(value)
         else:
@@ -1950,7 +1952,7 @@ class Sight:
         return False
 
     def _is_nowhere(self, value):
-        """Whether a function's code has no file, and its module is graded or does not exist."""
+        """Whether a function's code has no file and the function's module is graded or does not exist."""
         if not isinstance(value, types.FunctionType) or value.__code__.co_filename[:1] == "/":
             return False
         if "__wrapped__" in vars(value):
@@ -2033,8 +2035,8 @@ class Sight:
                 self._check_contents(key, module, graded)
 
     def _check_classes_of_tests(self):
-        """Checks that a class in a test module has the methods that its file defines, even after its base class or an
-        attribute changed them. Test functions are checked elsewhere."""
+        """Checks that each class in a test module still has the methods that its file defines. Its base class or an
+        attribute may have replaced them. Test functions are checked elsewhere."""
         modules = [(key, vars(one)) for key, one in list(sys.modules.items()) if isinstance(one, types.ModuleType)]
         for key, known in modules:
             codes = self._genuine.get(known.get("__file__"))
@@ -2094,7 +2096,7 @@ class Sight:
                     self._report("replaced", label + "." + text(name), places(value))
 
     def _shadows(self, module, codes):
-        """Returns the names of builtins that a module has but that no line of its code sets."""
+        """Returns the names of builtins that a module defines although no line of its code sets them."""
         found = (vars(module).keys() & self._builtins.keys()) - OF_EVERY_MODULE
         if not found or not codes:
             return []
@@ -2146,8 +2148,8 @@ class Sight:
                 self._report("replaced", key + "." + text(name), places(value))
 
     def _imports(self, key, file, graded):
-        """Whether a module of the environment imports a graded module, or another module of its package does: a
-        package may expose its classes in any of its modules."""
+        """Whether a module of the environment, or another module of its package, imports a graded module. A package may
+        expose its classes in any of its modules."""
         tops, own = {name.split(".", 1)[0] for name in graded}, key.split(".", 1)[0]
         files = [(key, file)]
         for name, module in list(sys.modules.items()):
@@ -2170,7 +2172,7 @@ class Sight:
             elif (text(name), file) not in where:
                 where["more", ""] = True
 
-    # A forked process has the hooks but not the pipe. It leaves its observations in shared memory.
+    # A forked process has the hooks but not the pipe, so it writes its observations to shared memory.
 
     def _report_parent(self, kind, name, files):
         shared = self._shared
@@ -2198,12 +2200,12 @@ class Sight:
         return self._pid() != self._owner
 
     def ran_in_fork(self, item):
-        """Reports a test in a forked process that continues with the tests: it could look ahead for its parent."""
+        """Reports a test that runs in a forked process, which could tell its parent what the next tests expect."""
         if "forks" in self._checks:
             self._report("forked", item.nodeid, [""])
 
     def failed(self, where, error):
-        """Reports that a hook of the recorder raised, because its observation is missing."""
+        """Reports that a hook of the recorder raised an exception, because the hook's observation is then missing."""
         if "failures" in self._checks:
             self._report("failed", "%s: %s" % (where, NAME_OF(type(error))), [""])
 

@@ -1,14 +1,14 @@
 """Starts pytest under the recorder. The grader writes this file into the sandbox.
 
-Everything it needs (key, arguments, wanted ids) comes over standard input, so no secret is on disk or in the
-environment. It takes over the results pipe. It loads pytest and the standard library before any folder that a
-patch can write to is on the import path: the work directory, and the entries below it that `PYTHONPATH` and
-`.pth` files add. Runs on Python 3.6 and later.
+This script reads everything that it needs (key, arguments, wanted ids) from standard input, so no secret is on
+disk or in the environment. It takes over the results pipe. It loads pytest and the standard library before any
+folder that a patch can write to is on the import path. Such folders are the work directory, and the entries below
+it that `PYTHONPATH` and `.pth` files add. Runs on Python 3.6 and later.
 
-Standard input has two parts. The first is a line with the length of the order, followed by the order. The
-second is the canaries. They stay in the kernel until they are installed: no frame and no object contains them
-while code under test is imported. They are encrypted, because code under test may read them from the pipe and
-write them back. If it does not write them back, they are missing for the recorder, which the grader detects.
+Standard input has two parts. The first part is a line with the length of the order, followed by the order. The
+second part contains the canaries. They stay in the pipe until they are installed: no frame and no object contains
+them while code under test is imported. They are encrypted, because code under test may read them from the pipe and
+write them back. If the code does not write them back, the recorder reports them as missing.
 """
 
 
@@ -55,7 +55,7 @@ def prepare():
     if not order["apart"]:
         sys.path[:] = path
 
-    # Use a high number, so that code that guesses 3 finds nothing, and close-on-exec, so that no program inherits it.
+    # Use a high descriptor, because code may try 3, and close-on-exec, so that no program inherits the descriptor.
     pipe = fcntl.fcntl(3, fcntl.F_DUPFD_CLOEXEC, 64)
     os.close(3)
     rest = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 64)
@@ -77,12 +77,12 @@ def prepare():
     written_to = status_of(rest)
 
     def canaries_of():
-        """Returns the canaries, once, from the same pipe that they were written to."""
+        """Reads and returns the canaries from the pipe to which the grader wrote them. Can be called only once."""
         status = status_of(rest)
         if (status.st_dev, status.st_ino) != (written_to.st_dev, written_to.st_ino):
             raise ValueError("another file")
         text = read(rest, size)
-        # The number may soon belong to another file.
+        # The descriptor may soon belong to another file.
         held.remove(rest)
         close(rest)
         # The same cipher as in `session.rs`.
@@ -128,7 +128,7 @@ def prepare():
     sys.path[:] = order["path"]
     if order["pythonpath"] is not None:
         os.environ["PYTHONPATH"] = order["pythonpath"]
-    # Before 5.4, pytest is a single module, and `find_spec` cannot find its `__main__`.
+    # Before version 5.4, pytest is a single module, and `find_spec` cannot find its `__main__`.
     main = importlib.util.find_spec("pytest.__main__") if hasattr(pytest, "__path__") else None
     main = main or importlib.util.find_spec("pytest")
     sys.modules["__main__"].__spec__ = main
@@ -146,7 +146,7 @@ def prepare():
     origin = None
     if order["submitted"] is not None:
         if order["submitted"]["import_root"] is not None:
-            # Append it, so that it does not shadow existing modules.
+            # Append the folder, so that its modules do not shadow existing ones.
             sys.path.append(order["submitted"]["import_root"])
         if order["submitted"]["guard"]:
             origin = load("o", "origin.py").Origin(emit, order["submitted"])

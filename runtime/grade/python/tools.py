@@ -1,4 +1,4 @@
-"""Reports which files of the environment its test tool needs, before any patch is applied. Runs isolated
+"""Reports which of the environment's files the test tool needs, before any patch is applied. Runs isolated
 (`python -I`), on Python 3.6 and later.
 
 `loaded`    files of the modules that are loaded after importing pytest and all of its own modules;
@@ -36,7 +36,7 @@ def declared():
     try:
         from importlib import metadata
     except ImportError:
-        return []  # Older than 3.8. `loaded` covers nearly as much.
+        return []  # Python is older than 3.8. `loaded` covers nearly as much.
     known = {}
     for distribution in metadata.distributions():
         known.setdefault(spelled(distribution.metadata["Name"] or ""), distribution)

@@ -1,4 +1,4 @@
-//! Reads the costs of a test run from its raw results. Certificates contain them, verdicts don't.
+//! Reads the costs of a test run from its raw results. Only certificates contain these costs.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::Deserialize;
 pub struct Costs {
     /// Set-up, call and tear-down together.
     pub seconds: BTreeMap<String, f64>,
-    /// In KiB, of the test process or its largest child.
+    /// Peak memory in KiB of the test process or its largest child.
     pub peak_kb: Option<u64>,
 }
 

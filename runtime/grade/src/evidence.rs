@@ -39,10 +39,11 @@ pub(crate) const MODULE_REPLACED: &str = "module_replaced";
 pub(crate) const NO_CANARY: &str = "no_canary";
 /// Some expected ids are not tests and are ignored.
 pub(crate) const NOT_A_TEST: &str = "not_a_test";
-/// Parts of the patch could not be applied as written: they were skipped or interpreted differently.
+/// Parts of the patch could not be applied as written: they were skipped or interpreted
+/// differently.
 pub(crate) const PATCH_INCOMPLETE: &str = "patch_incomplete";
 pub(crate) use proctor_types::PATCH_REJECTED;
-/// Concerns the tests, not the patch: the task's certificate lists them as flaky.
+/// The task's certificate lists some tests as flaky. This says nothing about the patch.
 pub(crate) const QUARANTINED: &str = "quarantined";
 pub(crate) const READ_FROM_LOG: &str = "read_from_log";
 /// The results come from a report that the graded code could have written.

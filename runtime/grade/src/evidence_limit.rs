@@ -13,8 +13,8 @@ use crate::policy::Policy;
 /// Keeps the first items of evidence of each kind and counts the rest. At least one item of each
 /// kind remains, so the integrity does not change.
 ///
-/// Call it once, after all evidence is collected, because the comparison with gold's run needs the
-/// full list.
+/// Call this once, after all evidence is collected, because the comparison with gold's run needs
+/// the full list.
 ///
 /// # Errors
 ///
@@ -48,7 +48,7 @@ fn shorten(text: &mut String, characters: usize) {
     let Some((at, _)) = text.char_indices().nth(characters) else { return };
     let left = text[at..].chars().count();
     text.truncate(at);
-    text.push_str(&format!("... ({left} characters more)"));
+    text.push_str(&format!("... ({left} more characters)"));
 }
 
 #[cfg(test)]
@@ -100,7 +100,7 @@ mod tests {
         ]);
         limit_evidence(&mut limited).unwrap();
         let cut = &limited.evidence[0].what;
-        assert!(cut.ends_with("\u{e9}... (7 characters more)"), "{cut}");
+        assert!(cut.ends_with("\u{e9}... (7 more characters)"), "{cut}");
         assert_eq!(limited.evidence[1].what, "short");
     }
 }

@@ -1,5 +1,5 @@
-//! Decides why a sandbox that contains a patch failed. If the patch or the code under test caused it,
-//! the result is a verdict. If the machine did, it is a fault.
+//! Decides why a sandbox failed after a patch was applied. A failure that the patch or the code
+//! under test caused leads to a verdict. A failure of the machine is a fault.
 
 use proctor_sandbox_api::{Exhaustion, SandboxHandle};
 use proctor_types::{Evidence, Fault};
@@ -10,10 +10,10 @@ use crate::evidence::{self, new_evidence};
 ///
 /// Without this check, a patch could turn its failure into a missing result. The content of a
 /// sandbox can make any later grading step fail: a full disk, no free inodes, a path that is too
-/// long for the kernel, or a file that exceeds the read limit. This function is used for all steps,
-/// so that a new step cannot forget the check.
+/// long for the kernel, or a file that exceeds the read limit. All steps use this function, so that
+/// a new step cannot forget the check.
 ///
-/// Call it only after Proctor has started to apply the patch.
+/// Call this only after Proctor has started to apply the patch.
 pub(crate) async fn classify_fault(
     handle: &SandboxHandle,
     fault: Fault,

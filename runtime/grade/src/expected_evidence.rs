@@ -29,7 +29,7 @@ impl ExpectedEvidence {
     }
 }
 
-/// Returns the evidence of a grading of gold that does not count against other patches.
+/// Returns the evidence from gold's grading that does not count against other patches.
 ///
 /// # Errors
 ///
@@ -40,9 +40,9 @@ pub fn expected_of_gold(graded: &GradingResult) -> Result<ExpectedEvidence, Faul
     Ok(ExpectedEvidence(evidence.map(|found| (found.kind.clone(), found.what.clone())).collect()))
 }
 
-/// Returns the evidence of gold's strict grading. If the strict policy doesn't resolve gold either,
-/// it cannot fully judge the task. It then does not count against a patch that the benchmark's own
-/// procedure resolves.
+/// Returns the evidence from gold's strict grading. If gold does not resolve the task under the
+/// strict policy either, that policy cannot fully judge the task. Its result then does not count
+/// against a patch that resolves the task under the benchmark's own procedure.
 ///
 /// # Errors
 ///

@@ -45,11 +45,11 @@ static P2P_EXIT: LazyLock<Regex> = LazyLock::new(|| pattern(r"P2P test (\S+) exi
 static F2P_EXIT: LazyLock<Regex> = LazyLock::new(|| pattern(r"F2P test exit code: (-?\d+)"));
 
 impl ExternalLog {
-    /// Reads a log file, or the folder with a harness's logs of one attempt.
+    /// Reads a log file, or the folder that contains a harness's logs of one attempt.
     ///
     /// The exit status of a file's run comes from the harness's own log in the same folder. Without
-    /// that log, the status is inferred from the counts at the end of the file's log. If there are
-    /// none, the status is unknown.
+    /// that log, the status is inferred from the counts at the end of the file's log. If that log
+    /// ends without counts, the status is unknown.
     ///
     /// # Errors
     ///
@@ -98,8 +98,8 @@ pub fn grade_log(task: &Task, log: &ExternalLog) -> Result<Verdict, LogError> {
     Ok(with_official(strict, grade_official(policy, task, log)?))
 }
 
-/// How a log was read and what it contains. Any file can be passed as a log. If it has no results,
-/// the task is unresolved, as with a bad patch. These counts tell the two apart.
+/// How a log was read and what it contains. Any file can be passed as a log. A file without results
+/// leaves the task unresolved, just like a bad patch. These counts tell the two apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSummary {
     /// A phrase that names the parser.
@@ -107,7 +107,7 @@ pub struct LogSummary {
     pub lines: usize,
     /// Number of results, of any test.
     pub results: usize,
-    /// Number of results of the tests that the task expects.
+    /// Number of results for tests that the task expects.
     pub of_task: usize,
     /// Why the official grader rejected the log, if it did.
     pub refused: Option<String>,
@@ -208,7 +208,7 @@ fn parse_totals(log: &[u8]) -> Option<reader::Totals> {
     reader::read_totals(&reader::to_plain_text(log))
 }
 
-/// The exit status that pytest returns for these counts: 5 if no test ran.
+/// The exit status that pytest returns for the counts at the end of its log: 5 if no test ran.
 fn infer_exit_status(log: &[u8]) -> Option<i32> {
     let totals = parse_totals(log)?;
     Some(if totals.failure_count() > 0 {

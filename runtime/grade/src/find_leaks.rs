@@ -45,22 +45,21 @@ pub async fn find_leaks(
         }
         let mut findings = LayerFindings::search_environment(handle, task).await?;
         if findings.has_leaks() {
-            // This must precede the masking, because the test tool may import modules from the work
-            // directory.
+            // Do this before masking: the test tool may import modules from the work directory.
             findings.tools = tool_files(handle, task).await?;
         }
         findings.search_workdir(handle, task).await?;
         Ok(findings)
     };
     let found = work.await;
-    // Keep the findings even if closing fails. The next run removes what is left over.
+    // Keep the findings even if closing fails. The next run removes leftover sandboxes.
     let _ = sandbox.close().await;
     found
 }
 
-/// Returns the files that the test tool loads or declares. Empty if the tests do not use pytest or
-/// the interpreter does not start. In that case, no copies are kept for the tool, and the grading
-/// reports what is missing.
+/// Returns the files that the test tool loads or declares. The result is empty if the tests do not
+/// use pytest or the interpreter does not start. In that case, no copies are kept for the tool, and
+/// grading reports what is missing.
 async fn tool_files(handle: &SandboxHandle, task: &Task) -> Result<ToolFiles, Fault> {
     let passing = |fault: Fault| match fault.layer {
         Layer::Sandbox => Err(fault),

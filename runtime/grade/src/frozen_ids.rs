@@ -1,4 +1,5 @@
-//! Determines the tests of a task that expects whole files, by running them on the unmasked source.
+//! Determines the expected tests of a task that lists whole files. Runs the files on the unmasked
+//! source.
 //!
 //! The graded run must not define which tests a file has, because the code under test could change
 //! the parameters, the skipped tests and the collected tests.
@@ -20,8 +21,8 @@ pub struct FrozenIds {
     pub pass_to_pass: Vec<String>,
 }
 
-/// Whether the task expects whole files instead of tests. The strict policy then needs [`freeze`]
-/// first.
+/// Whether the task expects whole files instead of tests. If so, call [`freeze`] before grading
+/// with the strict policy.
 pub fn needs_freezing(task: &Task) -> bool {
     let mut ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
     OfficialPolicy::expects_files(task) && ids.any(|id| !id.contains("::"))
@@ -59,7 +60,8 @@ pub async fn freeze(
         fail_to_pass: passed(&run, &task.fail_to_pass),
         pass_to_pass: passed(&run, &task.pass_to_pass),
     };
-    // Tests that the test patch adds don't exist here, so a file may have no passing test.
+    // Tests that the test patch adds don't exist in this sandbox, so a file may have no passing
+    // test.
     if task.from_scratch.is_some() {
         return Ok(frozen);
     }
@@ -82,8 +84,8 @@ pub async fn freeze(
 }
 
 /// Runs every test below the work directory in a fresh sandbox with the environment and its
-/// unmasked source, and returns the tests that passed. Returns none if the run does not end
-/// properly. The sandbox cannot be reused.
+/// unmasked source, and returns the tests that passed. Returns an empty list if the run does not
+/// end properly. The sandbox cannot be reused.
 ///
 /// # Errors
 ///
@@ -110,7 +112,8 @@ pub async fn run_full_suite(
     Ok(if run.complete { passed.map(|(id, _)| id).collect() } else { Vec::new() })
 }
 
-/// The passed tests of each expected file, and each expected id that passed.
+/// Returns the tests that passed in the files that `named` lists, and the ids in `named` that
+/// passed.
 fn passed(run: &TestRun, named: &[String]) -> Vec<String> {
     let is_named = |id: &String| {
         named

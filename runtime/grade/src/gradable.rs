@@ -32,7 +32,8 @@ pub fn check_gradable(task: &Task) -> Result<(), Fault> {
     }
 }
 
-/// Every grading applies the mask and the test patch, so an invalid one would fail all gradings.
+/// Checks the mask and the test patch. Every grading applies both, so an invalid patch would make
+/// every grading fail.
 fn check_patches(task: &Task) -> Result<(), Fault> {
     let given = [("mask", task.mask.as_deref()), ("test_patch", test_patch(task))];
     for (field, patch) in given.into_iter().filter_map(|(field, patch)| Some((field, patch?))) {

@@ -54,8 +54,8 @@ use crate::{
     verdict::build_verdict,
 };
 
-/// Maximum number of data files of tests whose readers are recorded. If there are more, they are
-/// probably a corpus, and the tests themselves pass its content to the code under test.
+/// Maximum number of test data files whose readers are recorded. A larger number of files is
+/// probably a corpus, whose content the tests themselves pass to the code under test.
 const MAX_WATCHED_DATA_FILES: usize = 2000;
 
 /// Grades `patch` in a fresh sandbox with the task's environment and its unmasked source.
@@ -282,9 +282,9 @@ impl<'a> Grading<'a> {
         Ok(pristine)
     }
 
-    /// Removes everything from which a patch could read the solution at test time and that the
-    /// agent did not have: the masked code, hidden paths, version control history, and compiled
-    /// copies of the code. Returns the paths that restoring must check.
+    /// Removes everything that the agent did not have and from which a patch could read the
+    /// solution at test time: the masked code, hidden paths, version control history, and compiled
+    /// copies of the code. Returns the paths that the restore step must check.
     async fn strip_sandbox(
         &self,
         handle: &SandboxHandle,
@@ -451,8 +451,8 @@ impl<'a> Grading<'a> {
         }
     }
 
-    /// Reports modules of the patch that replaced the environment's, based on the import path that the
-    /// tests used.
+    /// Reports modules of the patch that replaced modules of the environment, based on the import
+    /// path that the tests used.
     fn late_shadows(&self, laid: &PatchedTree<'_>, records: &Records) -> Vec<Evidence> {
         let Some(end) = records.end() else { return Vec::new() };
         let searched =

@@ -23,8 +23,8 @@ pub struct GradeOptions {
     /// Evidence that a grading of the gold patch also produces, by kind and text. It does not count
     /// against other patches.
     pub expected: ExpectedEvidence,
-    /// Identifies the sandbox's content and preparation. It is the key under which the probe of the
-    /// interpreter is cached. If `None`, each grading probes again.
+    /// Identifies the sandbox's content and preparation. The interpreter's probe is cached under
+    /// this key. If `None`, each grading probes again.
     pub prepared: Option<String>,
     pub interpreters: ProbeCache,
 }

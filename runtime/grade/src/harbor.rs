@@ -32,7 +32,7 @@ const OUTPUT: &str = "test-stdout.txt";
 /// Maximum number of output bytes to keep, from the end.
 const OUTPUT_LIMIT: u64 = 8 << 20;
 
-/// Harbor runs a verifier with bash. In the few images that lack bash, `sh` runs it.
+/// Harbor runs a verifier with bash. In the few images without bash, `sh` runs the verifier.
 const BASH_OR_SH: &str =
     r#"command -v bash >/dev/null 2>&1 && exec bash -c "$1"; exec /bin/sh -c "$1""#;
 
@@ -72,8 +72,8 @@ pub async fn verify(
         }
         create_log_dirs(handle, &[VERIFIER, "agent", "artifacts"]).await?;
         if bundled {
-            // Harbor does the same. If it fails, the verifier does not start, and its output says
-            // why.
+            // Harbor also runs `chmod`. If `chmod` fails, the verifier does not start, and its
+            // output says why.
             let script = format!("{TESTS}/{TEST_SCRIPT}");
             return handle.run(Command::new(["chmod", "+x", &script])).await.map(drop);
         }
@@ -85,8 +85,8 @@ pub async fn verify(
     let mut log = read_output(handle, &logs.join(&RawPath::from(OUTPUT))).await?;
     append(&mut log, &done.stderr);
     let text = String::from_utf8_lossy(&log).into_owned();
-    // Ignore messages about failed downloads if the verifier has no network. It cannot download
-    // anything, so such a message comes from the agent's result, and the reward counts.
+    // Ignore messages about failed downloads if the verifier has no network. Such a verifier cannot
+    // download anything, so the message comes from the agent's result, and the reward counts.
     let harbor = task.harbor.as_ref();
     let has_network =
         harbor.is_none_or(|harbor| harbor.verifier.network != HarborNetwork::NoNetwork);
@@ -100,14 +100,14 @@ pub async fn verify(
     }
     let rewards = load_rewards(handle, &logs).await.map_err(|why| {
         let last = text.lines().rev().find(|line| !line.trim().is_empty());
-        let said = last.map_or("it printed nothing".to_owned(), |last| {
-            format!("its last line: {}", last.trim())
+        let said = last.map_or("the verifier printed nothing".to_owned(), |last| {
+            format!("last line of the verifier's output: {}", last.trim())
         });
         let fault = Fault::new(Layer::Grade, format!("{}: {why}; {said}", task.id));
         match download {
             Some(line) => unreachable_fault(fault, line),
             None => fault
-                .hint("a verifier must write 0 or 1 to /logs/verifier/reward.txt")
+                .hint("make the verifier write 0 or 1 to /logs/verifier/reward.txt")
                 .into_permanent(),
         }
     })?;

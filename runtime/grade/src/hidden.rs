@@ -1,4 +1,4 @@
-//! Converts hidden content for the interpreter and for the verdict's evidence.
+//! Makes hidden modules importable for the test tool, and reports exposed hidden content.
 
 use proctor_setup::HiddenCopies;
 use proctor_types::Evidence;
@@ -41,11 +41,11 @@ impl LentModules {
     }
 }
 
-/// Returns evidence of the hidden content that the test tools or the benchmark's procedure can still
+/// Returns evidence of hidden content that the test tools or the benchmark's procedure can still
 /// read.
 pub(crate) fn exposed_content_evidence(hidden: &HiddenCopies) -> Vec<Evidence> {
     let lent = hidden.lent.iter().map(|lent| {
-        let what = format!("{}: the test tool needs it to start", lent.place);
+        let what = format!("{}: required to start the test tool", lent.place);
         new_evidence(evidence::LENT_TO_TOOL, what)
     });
     let kept = hidden

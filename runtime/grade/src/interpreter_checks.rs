@@ -18,7 +18,7 @@ use crate::{
 pub(crate) struct TrustedCode<'a> {
     pub plan: &'a TestPlan,
     pub probe: &'a Probe,
-    /// The folder of a submission from scratch.
+    /// The folder of a from-scratch submission, if the task is graded that way.
     pub submission: Option<&'a str>,
     pub during: &'a RunChanges,
     /// Whether a path below the work directory is unchanged by the patch.

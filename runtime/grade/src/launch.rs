@@ -13,7 +13,8 @@ use proctor_types::{Cause, Fault, Layer};
 pub(crate) struct Launch {
     /// The interpreter and the interpreter's own flags.
     pub interpreter: Vec<String>,
-    /// Whether the working directory is on the import path: `python -m pytest` adds it, `pytest` does not.
+    /// Whether the working directory is on the import path. `python -m pytest` adds the directory,
+    /// `pytest` does not.
     pub cwd_on_path: bool,
     pub arguments: Vec<String>,
 }
@@ -27,7 +28,7 @@ const SCRIPT_LIMIT: u64 = 1 << 20;
 impl Launch {
     /// Accepts `python [flags] -m pytest ...` and `pytest ...`.
     ///
-    /// Rejects commands that start pytest in another way (a shell line, a wrapper). With these, the
+    /// Rejects commands that start pytest in another way (a shell line, a wrapper), because the
     /// recorder could not start before the graded code.
     pub(crate) async fn read(
         handle: &SandboxHandle,

@@ -37,8 +37,7 @@ impl PatchedTree<'_> {
         }
     }
 
-    /// Returns the test folders and their parents. If the graded code moves such a folder, it moves
-    /// tests.
+    /// Returns the test folders and their parents. Moving such a folder also moves tests.
     pub(crate) fn test_folders(&self) -> Vec<String> {
         let names = self.pristine.names.iter();
         let folders = names.filter(|(path, kind)| {

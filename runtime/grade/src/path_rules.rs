@@ -1,4 +1,4 @@
-//! Classifies the paths of a work directory: which may the model change?
+//! Classifies the paths in a work directory by whether the model may change them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,8 +38,8 @@ pub(crate) struct PathRules<'a> {
     beside: BTreeSet<String>,
     /// Prefixes of Python installations below the work directory.
     prefixes: Vec<String>,
-    /// Paths that the mask changes, or the gold patch if there is no mask. They are source code even
-    /// below a test folder.
+    /// Paths that the mask changes, or the gold patch if there is no mask. They are source code
+    /// even below a test folder.
     masked: BTreeSet<String>,
     /// Whether tests are recognized by file name only, because the task's ids come from a report.
     by_name: bool,
@@ -140,8 +140,8 @@ impl<'a> PathRules<'a> {
         (is_below || fits(&names.test_files)).then_some(GuardReason::Test)
     }
 
-    /// Whether the run must not write an existing file: a guarded file, or a file in the same folder as
-    /// an expected test.
+    /// Whether the run must not write to an existing file. This applies to guarded files and to
+    /// files in the same folder as an expected test.
     pub(crate) fn is_watched(&self, path: &str) -> bool {
         !matches!(self.guard(path), None | Some(GuardReason::Bytecode))
             || self.beside.contains(parent(path))
@@ -228,7 +228,7 @@ mod tests {
         for (path, expected) in [
             ("calc/src/lib.rs", None),
             ("tests/whole.rs", Some(GuardReason::Test)),
-            // Contains the solution.
+            // This file contains the solution.
             ("tests/util.rs", None),
             ("checks/a.sh", Some(GuardReason::Test)),
             ("pkg/sum_test.go", Some(GuardReason::Test)),

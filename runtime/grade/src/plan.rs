@@ -10,7 +10,7 @@ use proctor_types::{Evidence, TestStatus};
 
 use crate::paths::file_from_test_id;
 
-/// The parameters of one start of the test interpreter.
+/// The parameters for starting the test interpreter once.
 #[derive(Debug, Clone)]
 pub struct TestPlan {
     /// `python [flags] -m pytest [arguments]` or `pytest [arguments]`, without the test files.
@@ -21,15 +21,15 @@ pub struct TestPlan {
     pub files: Vec<String>,
     /// The tests to run; `None` for all of `files`.
     pub ids: Option<Vec<String>>,
-    /// Added to a minimal environment (PATH, HOME, LANG).
+    /// Environment variables to add to a minimal environment (PATH, HOME, LANG).
     pub env: BTreeMap<String, String>,
-    /// Limit for the whole run. When it is reached, all processes are killed.
+    /// Time limit for the whole run. All processes are killed when the limit is reached.
     pub time_limit: Duration,
     pub user: Option<String>,
 }
 
 impl TestPlan {
-    /// The plan restricted to these files.
+    /// Returns the plan restricted to these files.
     pub(crate) fn restricted_to(&self, files: &BTreeSet<String>) -> Self {
         let ids = self.ids.as_ref().map(|ids| {
             ids.iter().filter(|id| files.contains(file_from_test_id(id))).cloned().collect()

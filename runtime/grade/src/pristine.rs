@@ -83,8 +83,8 @@ impl PristineTree {
         Ok(())
     }
 
-    /// Applies the test patch to the stored files on the host. The sandbox gets these files only after the
-    /// model's patch is applied.
+    /// Applies the test patch to the stored files on the host. The sandbox gets these files only
+    /// after the model's patch is applied.
     pub(crate) fn apply_test_patch(&mut self, test_patch: &[u8]) -> Result<(), Fault> {
         let current = |path: &RawPath| self.files.get(&path.to_escaped()).cloned();
         let changes = Patch::parse(test_patch).resolve(&current).map_err(|error| {
@@ -115,7 +115,7 @@ impl PristineTree {
     }
 }
 
-/// `workdir/path` for an escaped path.
+/// Returns `workdir/path` for an escaped path.
 pub(crate) fn workdir_path(workdir: &str, path: &str) -> RawPath {
     let root = workdir.trim_end_matches('/');
     let mut full = RawPath::from(root);

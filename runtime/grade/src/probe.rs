@@ -34,7 +34,7 @@ fn prepend_lent_modules(script: &str, lent: &LentModules) -> Result<(String, Vec
 #[serde(default)]
 pub(crate) struct Probe {
     pub pytest: Option<String>,
-    /// Whether pytest can be imported without the folders of the work directory.
+    /// Whether pytest can be imported when the import path has no folder of the work directory.
     pub apart: bool,
     /// `sys.prefix` and `sys.exec_prefix`.
     pub prefixes: Vec<String>,
@@ -57,7 +57,7 @@ pub(crate) struct Probe {
     pub standard_library: Vec<String>,
 }
 
-/// How to start the interpreter for a probe. It starts in the same way as for the tests.
+/// How to start the interpreter for a probe. The tests start their interpreter in the same way.
 #[derive(Clone, Copy)]
 pub(crate) struct ProbeRequest<'a> {
     pub launch: &'a Launch,
@@ -84,7 +84,7 @@ pub struct ProbeCache(Arc<Memo<String, Probe>>);
 
 impl ProbeCache {
     /// Returns the cached result for sandboxes with the same preparation, or probes now, which
-    /// takes as long as importing pytest. Call it before the patch is applied.
+    /// takes as long as importing pytest. Call this before the patch is applied.
     pub(crate) async fn probe(
         &self,
         handle: &SandboxHandle,
@@ -180,7 +180,7 @@ fn fault(launch: &Launch, what: String) -> Fault {
     Fault::new(Layer::Grade, format!("interpreter {}: {what}", launch.interpreter.join(" ")))
 }
 
-/// A random path in the sandbox that the graded code cannot guess.
+/// Returns a random path in the sandbox that the graded code cannot guess.
 pub(crate) fn secret_folder() -> Result<RawPath, Fault> {
     Ok(RawPath::from(format!("/tmp/{}", proctor_types::hex(&random_bytes::<12>()?))))
 }

@@ -81,7 +81,7 @@ pub(crate) struct CanaryRecord {
     pub outcome: String,
     pub xfail: bool,
     pub raised: Option<bool>,
-    /// The line of the test at which the exception was raised.
+    /// The line of the test that raised the exception.
     pub line: Option<usize>,
     /// Whether the exception is of the kind that a failed expectation raises.
     pub expectation: bool,
@@ -100,7 +100,7 @@ pub(crate) struct EndRecord {
     pub sight: Observations,
 }
 
-/// Observations of the interpreter. A pair is a name and the file of its code.
+/// Observations of the interpreter. Each pair contains a name and the file that defines its code.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Observations {
@@ -129,8 +129,8 @@ pub(crate) struct Observations {
     pub forked: Vec<String>,
     /// Every entry that was ever on the import path.
     pub path: Vec<String>,
-    /// SHA-256 of each watched file at each time when it was compiled. `None` if the file changed
-    /// meanwhile.
+    /// SHA-256 of each watched file, once per compilation. `None` if the file changed while it was
+    /// compiled.
     pub compiled: BTreeMap<String, Vec<Option<String>>>,
 }
 

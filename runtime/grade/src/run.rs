@@ -20,13 +20,13 @@ use crate::{
 /// Runs the tests of `plan` in one interpreter and returns the status of each.
 ///
 /// The sandbox is used as is: no files are restored and no canaries are installed. `hidden` is the
-/// content that preparing the sandbox hid. Failed tests, files that cannot be collected and reached
-/// time limits are results, not faults.
+/// content that was hidden when the sandbox was prepared. Test failures, collection errors and
+/// timeouts are results, not faults.
 ///
 /// # Errors
 ///
-/// A sandbox fault, or a grading fault if the command does not start pytest or its interpreter
-/// lacks pytest.
+/// A sandbox fault, or a grading fault if the command does not start pytest or pytest is not
+/// installed.
 pub async fn run_tests(
     handle: &SandboxHandle,
     plan: &TestPlan,

@@ -30,7 +30,8 @@ pub(crate) struct RunChanges {
 }
 
 impl RunChanges {
-    /// Lists the work directory and every other folder that modules are imported from.
+    /// Finds the changed files in the work directory and in every other folder from which modules
+    /// are imported.
     pub(crate) async fn detect(
         handle: &SandboxHandle,
         workdir: &str,
@@ -53,7 +54,7 @@ impl RunChanges {
                 Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::TooLarge => {
                     Ok(Err(refusal.what))
                 }
-                // The entry of the import path is an archive instead of a folder.
+                // This entry of the import path is an archive instead of a folder.
                 Err(SandboxError::Refused(_)) => Ok(Ok(Vec::new())),
                 Err(error) => Err(error.to_fault("listing the files changed during the run")),
             }
@@ -168,7 +169,7 @@ impl RunChanges {
     }
 }
 
-/// Returns the folders that are not inside another one of them.
+/// Returns the folders that are not inside any of the others.
 fn outermost(folders: &[String]) -> Vec<&str> {
     let is_below = |inner: &str, outer: &str| {
         inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))

@@ -24,8 +24,8 @@ pub(crate) struct ScreeningBase<'a> {
     pub screened: &'a (dyn Fn(&str) -> bool + Sync),
 }
 
-/// Returns evidence for each rule that a patch breaks. The sandbox must have the task's source without
-/// the patch and the solution.
+/// Returns evidence for each rule that a patch breaks. The sandbox must contain the task's source
+/// without the patch and without the solution.
 pub(crate) async fn screen_patch(
     handle: &SandboxHandle,
     task: &Task,
@@ -60,7 +60,7 @@ fn file(text: &str) -> CurrentFile {
     CurrentFile::File { bytes: text.as_bytes().to_vec(), mode: 0o644 }
 }
 
-/// Whether pytest alone judges a task: it has no other report, and all of its tests are in Python files.
+/// Whether pytest alone judges a task: there is no other report, and all tests are in Python files.
 fn is_judged_by_pytest(task: &Task) -> bool {
     let mut tests = task.fail_to_pass.iter().chain(&task.pass_to_pass);
     task.harbor.is_none()

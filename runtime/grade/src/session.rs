@@ -71,8 +71,8 @@ pub(crate) struct OriginOptions {
     pub test_files: Vec<String>,
 }
 
-/// The input of `start.py`: JSON on standard input. The canaries follow it, encrypted, and are read
-/// when they are installed.
+/// The input of `start.py`: JSON on standard input. The encrypted canaries follow the JSON and are
+/// read when they are installed.
 #[derive(Serialize)]
 struct StartInput<'a> {
     key: String,
@@ -166,8 +166,9 @@ impl TestSession<'_> {
 
     /// Returns a fault if the recorder failed before it started pytest, which a patch cannot cause.
     ///
-    /// There is one exception: a patch can cause it if pytest itself is in the work directory. The
-    /// traceback then contains files of the work directory, and this function returns `None`.
+    /// There is one exception: a patch can cause this failure if pytest itself is in the work
+    /// directory. The traceback then contains files of the work directory, and this function
+    /// returns `None`.
     fn recorder_fault(
         &self,
         records: &Records,
@@ -281,7 +282,8 @@ impl TestSession<'_> {
             })
             .collect();
         for id in self.plan.ids.iter().flatten() {
-            // If a test's file or class could not be collected, its status is an error, not missing.
+            // If a test's file or class could not be collected, its status is an error, not
+            // missing.
             let broken = collect_errors.keys().any(|node| {
                 id.strip_prefix(node.as_str()).is_some_and(|rest| rest.starts_with("::"))
             });

@@ -45,8 +45,8 @@ pub(crate) struct ImportRoots {
     /// Folders that are import roots according to pytest, the configuration or convention. They
     /// only count if the folder is not itself a package.
     likely: BTreeSet<String>,
-    /// Like `likely`, but only the end of the path is known. It comes from a conftest that changes
-    /// `sys.path`, or from a `pythonpath` setting.
+    /// Like `likely`, but only the last components of the path are known. They come from a conftest
+    /// that changes `sys.path`, or from a `pythonpath` setting.
     named: BTreeSet<String>,
     guarded: BTreeSet<String>,
 }
@@ -91,7 +91,8 @@ impl ImportRoots {
         roots
     }
 
-    /// Adds the import path that the tests used. The entries are absolute.
+    /// Returns the folders that are certainly import roots: `searched`, and the folders in `path`,
+    /// the import path that the tests used. The entries of `path` are absolute.
     pub(crate) fn with_import_path(&self, workdir: &str, probe: &Probe, path: &[String]) -> Self {
         let inside = path.iter().filter_map(|entry| {
             let entry = normalize_path(entry);
@@ -101,8 +102,8 @@ impl ImportRoots {
         Self { searched, guarded: self.guarded.clone(), ..Self::default() }
     }
 
-    /// Returns the names that a module of the work directory must not have, except those that already
-    /// existed.
+    /// Returns the names that a new module in the work directory must not have. Names of modules
+    /// that already existed there are not included.
     pub(crate) fn reserved_names(&self, pristine: &PristineTree) -> BTreeSet<String> {
         let roots = self.searched.iter().chain(&self.likely);
         let roots: BTreeSet<&String> = roots.collect();
@@ -110,8 +111,8 @@ impl ImportRoots {
         self.guarded.iter().filter(|name| !is_own(name)).cloned().collect()
     }
 
-    /// Returns the names under which modules in test folders may be imported: every suffix of their path,
-    /// except the names of modules at an import root of the work directory.
+    /// Returns the names under which modules in test folders may be imported: every suffix of each
+    /// module's path, except the names of modules at an import root of the work directory.
     pub(crate) fn helper_module_names(
         &self,
         pristine: &PristineTree,
@@ -221,7 +222,7 @@ fn has_module(pristine: &PristineTree, root: &str, module: &str) -> bool {
         .any(|(path, _)| matches!(path.as_bytes().get(stem.len()), Some(b'/' | b'.')))
 }
 
-/// Whether a path may be importable. A name without a suffix may be a link to a module.
+/// Whether Python may be able to import a path. A name without a suffix may be a link to a module.
 fn is_importable(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     has_module_suffix(path) || !name.contains('.')
@@ -231,8 +232,8 @@ fn has_module_suffix(path: &str) -> bool {
     [".py", ".so", ".pyd"].iter().any(|ending| path.ends_with(ending))
 }
 
-/// Returns the folder that pytest adds to the import path for a test or a conftest: the nearest parent
-/// folder that is not a package.
+/// Returns the folder that pytest adds to the import path for a test or a conftest: the nearest
+/// parent folder that is not a package.
 fn pytest_basedir(path: &str, pristine: &PristineTree) -> String {
     let folders: BTreeSet<String> = ancestors(path).collect();
     let nearest = folders.into_iter().rev().find(|folder| !is_package(pristine, folder));
@@ -245,7 +246,7 @@ fn ancestors(path: &str) -> impl Iterator<Item = String> {
     std::iter::once(String::new()).chain(ends)
 }
 
-/// Returns the contents of a source's one-line strings, approximately.
+/// Returns the approximate contents of the single-line string literals in a source text.
 fn string_literals(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| line.split(['"', '\'']).skip(1))
 }

@@ -32,8 +32,8 @@ pub(crate) fn statuses(
         .collect()
 }
 
-/// Outcomes that plugins report for a failed try that they repeat (pytest-rerunfailures,
-/// pytest-retry).
+/// Outcomes that pytest-rerunfailures and pytest-retry report for a failed try if they then rerun
+/// the test.
 const REPEATED: [&str; 2] = ["rerun", "retried"];
 
 /// Derives the status of a test from its phases.
@@ -47,7 +47,7 @@ pub(crate) fn status_of_phases(
     for phase in phases.iter().filter(falsified) {
         evidence.push(new_evidence(
             evidence::REPORT_MISMATCH,
-            format!("{id} {}: raised, but reported as passed", phase.when),
+            format!("{id} {}: raised an exception, but was reported as passed", phase.when),
         ));
     }
     // The first failure is final, whatever is reported later.
@@ -72,15 +72,15 @@ pub(crate) fn status_of_phases(
     if let Some(phase) =
         phases.iter().find(|phase| phase.when != "subtest" && phase.raised.is_none())
     {
-        let what = format!("{id} {}: reported, but did not run", phase.when);
+        let what = format!("{id} {}: was reported, but did not run", phase.when);
         evidence.push(new_evidence(evidence::REPORT_WITHOUT_RUN, what));
         return TestStatus::Missing;
     }
     status_of_try(phases)
 }
 
-/// Returns the status of the last try of a test that a plugin ran several times; `None` if there was
-/// only one try. `phases` contains no final failure.
+/// Returns the status of the last try of a test that a plugin ran several times; `None` if there
+/// was only one try. The caller has already handled final failures.
 fn status_of_reruns(phases: &[&TestRecord]) -> Option<TestStatus> {
     let repeated = phases.iter().any(|phase| REPEATED.contains(&phase.outcome.as_str()));
     let setups = phases.iter().filter(|phase| phase.when == "setup").count();

@@ -66,8 +66,8 @@ fn solution_paths(
 }
 
 /// Returns the path up to the first folder with a test-like name. Prefers a folder that does not
-/// contain the solution, even if it is further down. Never returns a folder that contains the
-/// solution if shipped packages also use its name.
+/// contain the solution, even if it is further down. A folder that contains the solution is never
+/// returned if shipped packages also use its name.
 fn test_folder_by_name(policy: &Policy, path: &str, solution: &BTreeSet<String>) -> Option<String> {
     let folders: Vec<&str> = parent(path).split('/').collect();
     let up_to = |at: usize| folders[..=at].join("/");
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(trees, ["pkg/testing/tests"]);
         let (trees, beside) = find_trees(&["pkg/testing/test_compare.py"], &shipped, &[]);
         assert!(trees.is_empty() && beside == ["pkg/testing"]);
-        // Even if gold changes a helper in a `tests` folder, it still counts as a test folder.
+        // Even if gold changes a helper in a `tests` folder, the folder counts as a test folder.
         let (trees, _) = find_trees(&["tests/test_a.py"], &["tests/helper.py", "pkg/a.py"], &[]);
         assert_eq!(trees, ["tests"]);
     }

@@ -18,16 +18,16 @@ pub struct FileRun {
     /// The file's path, or its name if only that is known.
     pub file: String,
     pub log: Vec<u8>,
-    /// The exit status. A missing one counts as a failure.
+    /// The exit status. `None` counts as a failure.
     pub exit: Option<i32>,
 }
 
 impl OfficialPolicy {
     /// Grades the runs of the fail-to-pass file and of the pass-to-pass files.
     ///
-    /// The task is resolved if each run exited with zero, even if its log shows failures. The rate
-    /// counts the tests in the log of the fail-to-pass run, even if that run failed. The two can
-    /// therefore disagree.
+    /// The task is resolved if each run exited with zero, even if its log shows failures. The pass
+    /// rate counts the tests in the log of the fail-to-pass run, even if that run failed. The
+    /// result and the pass rate can therefore disagree.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl OfficialPolicy {
 }
 
 /// Yields the runs whose logs the harness reads. The harness names a pass-to-pass log after the
-/// file's base name. If two files have the same base name, it reads only the last one.
+/// file's base name. If two files have the same base name, the harness reads only the last log.
 fn runs_read_by_harness(runs: &[FileRun]) -> impl Iterator<Item = &FileRun> {
     let base = |run: &FileRun| run.file.rsplit('/').next().unwrap_or_default().replace(".py", "");
     runs.iter().enumerate().filter_map(move |(index, run)| {

@@ -24,7 +24,7 @@ impl OfficialPolicy {
         if self.subject == Subject::File {
             return Err(PolicyError {
                 what: format!("{} grades the exit status of each file", self.benchmark),
-                hint: "pass the folder with the attempt's logs".into(),
+                hint: "pass the folder that contains the attempt's logs".into(),
             });
         }
         let test_command = match self.log.part {
@@ -36,8 +36,8 @@ impl OfficialPolicy {
         Ok(self.grade_outcome(task, reader.read(log)))
     }
 
-    /// Returns the verdict for a run that has no tests, because the patch is empty or was not
-    /// applied.
+    /// Returns the verdict for a patch whose tests were not run, because the patch is empty or
+    /// could not be applied.
     pub fn verdict_without_tests(&self, task: &Task, why: &str) -> OfficialVerdict {
         match self.subject {
             Subject::Id => self.grade_outcome(task, ParseOutcome::NotGraded(why.to_owned())),

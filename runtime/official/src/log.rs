@@ -95,7 +95,9 @@ impl LogReader<'_> {
             && !map.is_empty()
             && !shows_failure()
         {
-            return refused(format!("the tests exited with {status}, but the log has no failure"));
+            return refused(format!(
+                "the tests exited with {status}, but the log shows no failure"
+            ));
         }
         Ok(ParseOutcome::Statuses(map))
     }
@@ -136,8 +138,9 @@ impl LogReader<'_> {
     }
 }
 
-/// SWE-smith cuts the log at the positions of the traced lines. A missing line has position -1. The
-/// result is then empty, or the harness raises an exception.
+/// Returns the part of the log between the traced markers, as SWE-smith does. SWE-smith slices the
+/// log at the positions of these lines, where a missing line has position -1. Then the part is
+/// empty, or the harness raises an exception.
 fn between_traced_markers<'l>(
     log: &'l str,
     start: &str,
@@ -150,7 +153,7 @@ fn between_traced_markers<'l>(
             Ok(log.get(body..to).unwrap_or_default())
         }
         (Some(_), _) => Err(ParseOutcome::Crashed(
-            "the harness raises a ValueError: the markers are in the wrong order".into(),
+            "the harness raises a ValueError: the end marker is missing or before the start".into(),
         )),
         (None, _) => Ok(""),
     }

@@ -25,13 +25,13 @@ pub struct OfficialPolicy {
     #[serde(default)]
     pub current: bool,
     pub subject: Subject,
-    /// Whether an expected id that was cut inside its brackets matches all ids with the same
-    /// beginning. These tests must all have passed or all have failed.
+    /// Whether an expected id that was truncated inside its brackets matches all ids with the same
+    /// beginning. The matched tests must all have passed or all have failed.
     #[serde(default)]
     pub truncated_ids: bool,
     pub exit: ExitRule,
-    /// Whether at least one fail-to-pass test must have passed. Otherwise, a patch is resolved as
-    /// soon as nothing failed.
+    /// Whether at least one fail-to-pass test must have passed. If false, a patch resolves the task
+    /// if no test failed.
     pub needs_success: bool,
     pub log: LogRules,
     pub parser: ParserRules,
@@ -54,16 +54,17 @@ pub struct RunRules {
     /// A command to run in the work directory before each further attempt.
     #[serde(default)]
     pub between: Option<String>,
-    /// A command to run if every attempt failed. If it succeeds, the patch counts as applied.
+    /// A command to run if every attempt failed. If the command succeeds, the patch counts as
+    /// applied.
     #[serde(default)]
     pub check_applied: Option<String>,
     /// Whether to add a missing final newline to the patch.
     pub final_newline: bool,
     /// Whether the test patch is applied before the model's patch.
     pub tests_first: bool,
-    /// Whether files that the test patch adds are removed before it is applied.
+    /// Whether files that the test patch adds are removed before the test patch is applied.
     pub remove_new_tests: bool,
-    /// Whether files that are hidden from the agent are present when its patch is applied.
+    /// Whether files that are hidden from the agent are present when the agent's patch is applied.
     #[serde(default)]
     pub keep_hidden: bool,
     /// Whether the files of the expected tests are restored after the patch is applied.
@@ -78,8 +79,8 @@ pub struct RunRules {
     /// A shell line that is run before the tests.
     pub prelude: String,
     /// The key in `task.benchmark.details` that may contain the harness's whole script. The script
-    /// restores the tests, applies their patch and runs them. It is used if the sandbox has the
-    /// shell and the Git history that it needs.
+    /// restores the tests, applies the test patch and runs the tests. Proctor uses the script if
+    /// the sandbox has the shell and the Git history that the script needs.
     #[serde(default)]
     pub script: Option<Script>,
     /// How to install a from-scratch submission, if the benchmark has such tasks.
@@ -96,15 +97,14 @@ pub struct Script {
     pub status: String,
 }
 
-/// The environment variables of the command that installs a submission. The task contains the
-/// command itself.
+/// How to install a from-scratch submission. The task contains the installation command.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FromScratchRules {
     /// Where the unchanged source is stored during the installation.
     pub pristine: String,
-    /// Variables that replace network access: the harness has it during the installation, but
-    /// Proctor's sandboxes don't.
+    /// Variables that let the installation succeed without a network. The harness has network
+    /// access during the installation, but Proctor's sandboxes don't.
     pub variables: BTreeMap<String, String>,
     pub seconds: u64,
 }
@@ -196,7 +196,7 @@ pub enum LogPart {
     AfterLast,
 }
 
-/// Rules for choosing the parser of a task's log.
+/// Rules for choosing the parser for a task's log.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParserRules {

@@ -88,7 +88,7 @@ impl OfficialPolicy {
             known.dedup();
             return Err(PolicyError {
                 what: format!("benchmark.name: {:?} has no grading policy", benchmark.name),
-                hint: format!("benchmarks: {}; or remove `benchmark`", known.join(", ")),
+                hint: format!("use one of {}, or remove `benchmark`", known.join(", ")),
             });
         }
         let found = match &benchmark.version {
@@ -104,7 +104,7 @@ impl OfficialPolicy {
                 benchmark.name
             ),
             hint: format!(
-                "known: {}",
+                "known versions: {}",
                 of_name.iter().map(|policy| policy.version.as_str()).collect::<Vec<_>>().join(", ")
             ),
         })
@@ -114,7 +114,7 @@ impl OfficialPolicy {
     ///
     /// # Errors
     ///
-    /// One of them cannot be read, which is a defect of the build.
+    /// A policy cannot be read, which means that the build is defective.
     pub fn all() -> Result<&'static [Self], PolicyError> {
         POLICIES.as_ref().map(Vec::as_slice).map_err(Clone::clone)
     }
@@ -145,12 +145,12 @@ impl OfficialPolicy {
         let of_repo = rules.repositories.iter().find(|(name, _)| fits(name));
         of_repo.map(|(_, parser)| *parser).or(rules.default).ok_or_else(|| PolicyError {
             what: format!(
-                "repo: {repo:?} has no log parser in {} {}",
+                "repo: no log parser for {repo:?} in {} {}",
                 self.benchmark, self.version
             ),
             hint: match rules.details.first() {
-                Some(key) => format!("set one in benchmark.details.{}", key.key()),
-                None => "use another version".into(),
+                Some(key) => format!("set a parser in benchmark.details.{}", key.key()),
+                None => "use another version of the benchmark".into(),
             },
         })
     }
@@ -172,10 +172,10 @@ impl OfficialPolicy {
                 hint: match names.len() {
                     many if many > MAX_LISTED_PARSERS => {
                         format!(
-                            "see the {many} parsers of its policy in configs/benchmarks/policies"
+                            "see the {many} parsers in its policy under configs/benchmarks/policies"
                         )
                     }
-                    _ => format!("known: {}", list()),
+                    _ => format!("known parsers: {}", list()),
                 },
             }
         })
@@ -210,7 +210,7 @@ impl OfficialPolicy {
     /// # Errors
     ///
     /// There is no parser, the parser does not support the row, or there is no test command
-    /// although the log is read after it.
+    /// although only the log after the command is read.
     pub fn check(&self, task: &Task) -> Result<(), PolicyError> {
         self.check_row(self.parser_for(task)?, task)?;
         match (self.subject, self.log.part) {
@@ -219,6 +219,8 @@ impl OfficialPolicy {
         }
     }
 
+    /// Checks that Proctor can read the task's logs as the harness does.
+    ///
     /// # Errors
     ///
     /// The harness reads the task's logs in a way that Proctor does not reproduce.
@@ -229,20 +231,20 @@ impl OfficialPolicy {
             |key: &RowText| task.details().is_some_and(|details| key.value_in(details).is_some());
         if let Some(key) = rules.code.filter(holds_code) {
             let key = key.key();
-            let what = format!("benchmark.details.{key}: parsers as code are not run");
+            let what = format!("benchmark.details.{key}: a parser given as code is never run");
             return Err(PolicyError { what, hint: hint.into() });
         }
         let repo = task.repo.as_deref().unwrap_or_default();
         match rules.refused.get(repo) {
             None => Ok(()),
             Some(why) => {
-                let what = format!("repo: {repo} has no parser in {}: {why}", self.benchmark);
+                let what = format!("repo: no parser for {repo} in {}: {why}", self.benchmark);
                 Err(PolicyError { what, hint: hint.into() })
             }
         }
     }
 
-    /// Returns the test command. The log is read after its last occurrence.
+    /// Returns the test command. Only the log after the command's last occurrence is read.
     ///
     /// # Errors
     ///
@@ -295,7 +297,8 @@ mod tests {
         .unwrap()
     }
 
-    /// There is one file per benchmark and version, named accordingly, and every file is included.
+    /// Each benchmark and version has one file, which is named after them and included in the
+    /// build.
     #[test]
     fn policy_files_match_their_content_and_are_shipped() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/benchmarks/policies");

@@ -13,7 +13,7 @@ use serde_json::Value;
 pub enum RowText {
     #[serde(rename = "eval_script")]
     EvalScript,
-    /// In the row's settings, which may be JSON text.
+    /// A key in the row's `install_config`, which may be JSON text.
     #[serde(rename = "install_config.log_parser")]
     InstallConfigParser,
     #[serde(rename = "log_parser")]

@@ -12,8 +12,8 @@ pub struct OfficialVerdict {
     pub benchmark: String,
     pub version: String,
     pub resolved: bool,
-    /// Whether the harness would have graded the patch, instead of counting an error or a patch
-    /// that was not applied.
+    /// Whether the harness would have graded the patch. False if the harness would have counted an
+    /// error or could not have applied the patch.
     pub graded: bool,
     pub why: String,
     pub passed_rate: f64,
@@ -21,8 +21,8 @@ pub struct OfficialVerdict {
     pub pass_to_pass: TestGroup,
     /// The expected tests. For benchmarks that expect files, the printed tests.
     pub tests: BTreeMap<String, TestStatus>,
-    /// Everything that the parser found, in the log's words. For benchmarks that expect files, from
-    /// the fail-to-pass run.
+    /// All statuses that the parser found, in the log's words. For benchmarks that expect files,
+    /// the statuses come from the fail-to-pass run.
     pub statuses: StatusMap,
 }
 

@@ -72,11 +72,11 @@ fn explain_conflict(
 ) -> String {
     if (head || tail) && find_match(image, old, expected, false, false).is_some() {
         return if tail {
-            "it has no context after its change, so it must apply at the end of the file, but its \
-             lines are further up"
+            "the hunk has no context after its change, so it must match at the end of the file, \
+             but its lines are further up"
                 .into()
         } else {
-            "it must apply at line 1, but its lines are further down".into()
+            "the hunk must match at line 1, but its lines are further down".into()
         };
     }
     let bare = |line: &[u8]| line.trim_ascii_end().to_vec();
@@ -85,7 +85,7 @@ fn explain_conflict(
     let old_bare: Vec<_> = old.iter().map(|line| bare(line)).collect();
     let old_bare: Vec<_> = old_bare.iter().map(|line| &line[..]).collect();
     if find_match(&image_bare, &old_bare, expected, false, false).is_some() {
-        return "only its line ends differ (carriage returns, trailing spaces or a missing last newline)"
+        return "only the line endings differ (carriage returns, trailing spaces or no final newline)"
             .into();
     }
     let differs = old.iter().enumerate().find_map(|(index, wanted)| {

@@ -7,11 +7,11 @@ use sha1::{Digest as _, Sha1};
 
 use crate::patch::BinaryData;
 
-/// Limit on the uncompressed size in bytes of one file in a patch. Without it, a few kilobytes of
-/// zlib data could fill a disk.
+/// Limit on the uncompressed size in bytes of one file in a patch. Without this limit, a few
+/// kilobytes of zlib data could fill a disk.
 pub(crate) const MAX_FILE_BYTES: usize = 256 << 20;
 
-/// Limit on the total size in bytes of all files in one patch. Without it, a patch of a few
+/// Limit on the total size in bytes of all files in one patch. Without this limit, a patch of a few
 /// kilobytes could describe terabytes.
 pub(crate) const MAX_PATCH_BYTES: usize = 512 << 20;
 
@@ -25,15 +25,15 @@ pub(crate) fn deflate(bytes: &[u8]) -> Vec<u8> {
 /// Decompresses exactly `size` bytes.
 pub(crate) fn inflate(packed: &[u8], size: usize) -> Result<Vec<u8>, String> {
     if size > MAX_FILE_BYTES {
-        return Err(format!("{size} bytes of binary data are over the limit of {MAX_FILE_BYTES}"));
+        return Err(format!("{size} bytes of binary data exceed the limit of {MAX_FILE_BYTES}"));
     }
     let mut out = Vec::new();
     ZlibDecoder::new(packed)
         .take(size as u64 + 1)
         .read_to_end(&mut out)
-        .map_err(|error| format!("cannot unpack the binary data: {error}"))?;
+        .map_err(|error| format!("cannot decompress the binary data: {error}"))?;
     if out.len() != size {
-        return Err(format!("the binary data does not have the {size} bytes of its header"));
+        return Err(format!("the binary data does not have the declared size of {size} bytes"));
     }
     Ok(out)
 }
@@ -65,12 +65,12 @@ fn apply_delta(delta: &[u8], source: &[u8]) -> Result<Vec<u8>, String> {
     let to = size().ok_or_else(cut)?;
     if from != source.len() {
         return Err(format!(
-            "the delta is for a file of {from} bytes, but this one has {}",
+            "the delta applies to a file of {from} bytes, but this file has {}",
             source.len()
         ));
     }
     if to > MAX_FILE_BYTES {
-        return Err(format!("a result of {to} bytes is over the limit of {MAX_FILE_BYTES}"));
+        return Err(format!("a result of {to} bytes exceeds the limit of {MAX_FILE_BYTES}"));
     }
     let mut out = Vec::new();
     while let Some(op) = rest.next() {
@@ -99,11 +99,11 @@ fn apply_delta(delta: &[u8], source: &[u8]) -> Result<Vec<u8>, String> {
             return Err("the delta contains an unknown instruction".into());
         }
         if out.len() > to {
-            return Err("the delta produces more than its header says".into());
+            return Err("the delta produces more bytes than its header says".into());
         }
     }
     if out.len() != to {
-        return Err("the delta produces less than its header says".into());
+        return Err("the delta produces fewer bytes than its header says".into());
     }
     Ok(out)
 }

@@ -11,7 +11,7 @@ use crate::{
 /// patch.
 const MAX_STRIPPED_LINES: usize = 3;
 
-/// Parses hunks until another kind of line. `name` is used in error messages.
+/// Parses hunks up to the first line that does not begin a hunk. Error messages contain `name`.
 pub(crate) fn parse_hunks(lines: &mut Lines<'_>, name: &str) -> Vec<Hunk> {
     let mut hunks = Vec::new();
     let mut count = 0;
@@ -77,7 +77,7 @@ fn parse_hunk(lines: &mut Lines<'_>, name: &str, count: usize) -> Option<Hunk> {
             hunk.lines.extend(std::iter::repeat_n(blank, missing));
         }
         lines.repairs.push(format!(
-            "{name}: hunk {count} lacks its last {}",
+            "{name}: hunk {count} is missing its last {}",
             plural(missing, "context line")
         ));
         return Some(hunk);

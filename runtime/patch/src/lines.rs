@@ -1,7 +1,7 @@
 //! A cursor over the lines of a patch.
 
-/// Returns lines without their newline. The last line may lack its newline: models often omit it,
-/// and the meaning is clear.
+/// Yields the lines without their newlines. The last line needs no newline: models often omit this
+/// newline, and the meaning is clear.
 pub(crate) struct Lines<'a> {
     all: &'a [u8],
     rest: &'a [u8],

@@ -41,7 +41,7 @@ impl Patch {
             unpacked += unpacked_size(&file);
             if unpacked > MAX_PATCH_BYTES {
                 lines.record_error(format!(
-                    "its binary data is over the limit of {MAX_PATCH_BYTES} bytes"
+                    "the binary data exceeds the limit of {MAX_PATCH_BYTES} bytes"
                 ));
                 break;
             }
@@ -54,7 +54,7 @@ impl Patch {
         }
         if files.is_empty() && !patch.trim_ascii().is_empty() {
             lines.record_error(
-                "no file in it: no `diff --git` line and no `---` and `+++` lines".into(),
+                "no files found: expected a `diff --git` line, or `---` and `+++` lines".into(),
             );
         }
         Self { files, wrong: lines.wrong, repairs: lines.repairs }
@@ -107,7 +107,7 @@ fn parse_side_lines(lines: &mut Lines<'_>) -> [Option<RawPath>; 2] {
         header::parse_side(text).unwrap_or_else(|| {
             let shown = String::from_utf8_lossy(line);
             lines.record_error(format!(
-                "line {at}: no name with the prefix `a/` or `b/`: {shown:?}"
+                "line {at}: expected a file name with the prefix `a/` or `b/`, but found {shown:?}"
             ));
             Some(RawPath::new(text))
         })
@@ -181,7 +181,7 @@ fn parse_git_file(lines: &mut Lines<'_>, names: &[u8]) -> FilePatch {
     if (!created && old.is_none()) || (!removed && new.is_none()) {
         let text = String::from_utf8_lossy(names).into_owned();
         lines.record_error(format!(
-            "line {at}: no two names with the prefixes `a/` and `b/`: {text:?}"
+            "line {at}: expected two file names, prefixed with `a/` and `b/`, but found {text:?}"
         ));
     }
     file.old = old.filter(|_| !created);
@@ -190,7 +190,9 @@ fn parse_git_file(lines: &mut Lines<'_>, names: &[u8]) -> FilePatch {
         && let (Some(old), Some(new)) = (&file.old, &file.new)
         && old != new
     {
-        lines.record_error(format!("line {at}: {old} and {new}: two names and no `rename` lines"));
+        lines.record_error(format!(
+            "line {at}: {old} and {new} differ, but no `rename` lines follow"
+        ));
     }
     file
 }
@@ -216,7 +218,7 @@ fn parse_index(lines: &mut Lines<'_>, text: &[u8], file: &mut FilePatch) {
         Some((ids, stays)) => (ids, parse_mode(lines, stays.as_bytes())),
         None => (text.as_str(), None),
     };
-    // Text patches don't need the ids. Like Git, skip invalid ones. They are not written again.
+    // Text patches don't need the ids. As in Git, ignore invalid ids, which are not written back.
     let is_id = |id: &str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     if let Some((old, new)) = ids.split_once("..")
         && is_id(old)
@@ -250,7 +252,7 @@ fn parse_data(lines: &mut Lines<'_>) -> Result<Option<BinaryData>, String> {
     let mut packed = Vec::new();
     while let Some(line) = lines.peek().map(trim_carriage_returns).filter(|line| !line.is_empty()) {
         if base85::decode_line(line, &mut packed).is_none() {
-            return Err(format!("line {}: not git's base85 encoding", lines.number));
+            return Err(format!("line {}: not valid base85", lines.number));
         }
         lines.advance();
     }

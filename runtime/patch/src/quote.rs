@@ -1,6 +1,6 @@
 //! Quoted names: Git writes names with unusual bytes in C style, `"a/\303\251"`.
 
-/// Quotes a name like Git with `core.quotePath` enabled.
+/// Quotes a name as Git does with `core.quotePath` enabled.
 pub(crate) fn quote(name: &[u8]) -> Vec<u8> {
     let plain = |byte: &u8| matches!(byte, 0x20..=0x7e) && !matches!(byte, b'"' | b'\\');
     if name.iter().all(plain) {

@@ -95,7 +95,9 @@ impl PatchedTree<'_> {
             match mode & 0o170_000 {
                 0o100_000 | 0o120_000 => {}
                 _ if is_gitlink(mode) => return Err(refuse("submodules are not supported")),
-                _ => return Err(refuse("its mode is not that of a file or a link")),
+                _ => {
+                    return Err(refuse("the mode is neither that of a regular file nor of a link"));
+                }
             }
         }
         let source = match &file.old {
@@ -116,12 +118,12 @@ impl PatchedTree<'_> {
             && self.entry(new).is_some()
             && !self.leaves.contains(new)
         {
-            return Err(refuse("the patch creates it, but it already exists"));
+            return Err(refuse("the patch creates this file, but it already exists"));
         }
         let was_link = matches!(source, Some(CurrentFile::Link { .. }));
         if source.is_some() && file.old_mode.is_some_and(|mode| is_link(mode) != was_link) {
             return Err(refuse(
-                "this is a link in the patch or in the tree, but a file in the other",
+                "the patch and the tree disagree on whether this is a file or a link",
             ));
         }
         let (bytes, mode) = match source {
@@ -144,12 +146,14 @@ impl PatchedTree<'_> {
         if self.held > binary::MAX_PATCH_BYTES {
             let limit = binary::MAX_PATCH_BYTES;
             return Err(refuse(&format!(
-                "the patch's files together have more than {limit} bytes"
+                "the files in the patch have more than {limit} bytes in total"
             )));
         }
         let Some(new) = &file.new else {
             if !after.is_empty() {
-                return Err(refuse("the patch deletes it, but it would not be empty"));
+                return Err(refuse(
+                    "the patch deletes this file, but its hunks don't remove all of the content",
+                ));
             }
             self.after.insert(name, None);
             return Ok(());
@@ -157,7 +161,7 @@ impl PatchedTree<'_> {
         let link = file.new_mode.map_or(was_link, is_link);
         let state = if link {
             if after.is_empty() || after.contains(&0) {
-                return Err(refuse("the target of the link is empty or contains a NUL byte"));
+                return Err(refuse("the link's target is empty or contains a NUL byte"));
             }
             CurrentFile::Link { target: RawPath(after) }
         } else {
@@ -188,7 +192,7 @@ impl PatchedTree<'_> {
                 let why = match self.entry(&folder) {
                     None => continue,
                     Some(CurrentFile::Link { .. }) => {
-                        format!("its path goes through the link {folder}")
+                        format!("the path goes through the link {folder}")
                     }
                     Some(CurrentFile::File { .. }) => format!("{folder} is a file, not a folder"),
                 };
@@ -222,10 +226,10 @@ fn creates_file(file: &FilePatch) -> bool {
 /// content: the content is not needed, but tools reject them.
 fn inapplicable_reason(file: &FilePatch) -> Option<&'static str> {
     if [file.old_mode, file.new_mode].into_iter().flatten().any(is_gitlink) {
-        return Some("a submodule, skipped");
+        return Some("skipped a submodule");
     }
     let is_withheld = file.body == Body::Withheld && file.new.is_some();
-    is_withheld.then_some("its binary content is not in the patch, skipped")
+    is_withheld.then_some("skipped, because the patch does not contain the binary content")
 }
 
 /// Returns the content after applying the hunks without their carriage returns.
@@ -252,12 +256,12 @@ fn patched_content(file: &FilePatch, name: &RawPath, before: &[u8]) -> Result<Ve
                 && file.old.is_some()
                 && *old != binary::blob_id(before)
             {
-                return Err(refuse("the binary patch is for other content".into()));
+                return Err(refuse("the binary patch was made for other content".into()));
             }
             binary::apply(forward, before).map_err(refuse)
         }
         Body::Withheld => {
-            Err(refuse("its binary content is not in the patch; create it with `--binary`".into()))
+            Err(refuse("the binary content is missing; create the patch with `--binary`".into()))
         }
     }
 }

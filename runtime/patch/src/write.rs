@@ -13,7 +13,8 @@ impl Patch {
         let mut out = Vec::new();
         let mut header_only = false;
         for file in &self.files {
-            // Without a separating line, the file would be parsed as the body of the previous header.
+            // Without a separating line, the file would be parsed as the body of the previous
+            // header.
             if header_only && file.plain {
                 out.push(b'\n');
             }
@@ -40,8 +41,8 @@ impl FilePatch {
         let new = self.new.as_ref().or(self.old.as_ref()).map(|path| path.as_bytes());
         let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
         let (a, b) = (quote(&[b"a/", old].concat()), quote(&[b"b/", new].concat()));
-        // Don't write this line for a plain patch: it would say whether the file exists, which the
-        // text did not.
+        // Don't write this line for a plain patch: the line would say whether the file exists,
+        // which the original text did not.
         if !self.plain {
             write_line(out, &[b"diff --git ", &a, b" ", &b]);
         }
@@ -110,7 +111,8 @@ fn write_line(out: &mut Vec<u8>, parts: &[&[u8]]) {
     out.push(b'\n');
 }
 
-/// Like Git, append a tab to a name with spaces, so that the rest is not parsed as a timestamp.
+/// Writes a file name line. As in Git, a tab follows a name with spaces, so that no part of the
+/// name is parsed as a timestamp.
 fn write_side(out: &mut Vec<u8>, mark: &[u8], name: Option<&[u8]>) {
     let name = name.unwrap_or(b"/dev/null");
     let tab: &[u8] = if name.contains(&b' ') && !name.starts_with(b"\"") { b"\t" } else { b"" };

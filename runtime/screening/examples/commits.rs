@@ -1,7 +1,7 @@
 //! Screens the latest commits of a clone as if each were an agent's patch, and lists the findings.
 //!
-//! Run it with `cargo run -p proctor-screening --example commits -- CLONE [COUNT]`. Real commits are honest work, so
-//! every finding is a false positive unless a review shows otherwise.
+//! Usage: `cargo run -p proctor-screening --example commits -- CLONE [COUNT]`. Real commits are
+//! honest work, so every finding is a false positive unless a review shows otherwise.
 
 #![expect(clippy::print_stdout, reason = "the program prints its results")]
 

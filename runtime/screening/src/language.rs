@@ -18,6 +18,6 @@ pub trait LanguageScreen: Sync {
     /// Whether this screen can read a file with this path and content.
     fn can_read(&self, path: &str, bytes: &[u8]) -> bool;
 
-    /// Returns the rule violations in a file. Code that cannot be read violates a rule of its own.
+    /// Returns the rule violations in a file. Code that cannot be read violates a separate rule.
     fn hits(&self, path: &str, bytes: &[u8], owned: &BTreeSet<String>) -> Vec<Hit>;
 }

@@ -1,4 +1,5 @@
-//! Screens languages other than Python and the files of build tools, by matching single lines without a parser.
+//! Screens languages other than Python and the files of build tools, by matching single lines
+//! without a parser.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +24,7 @@ pub(crate) struct LineScreen {
 
 impl LanguageScreen for LineScreen {
     fn can_read(&self, path: &str, _bytes: &[u8]) -> bool {
-        // A rule for all files does not know the language of any.
+        // Ignore rules for all files, because they don't imply that the language is known.
         self.rules_of(path).into_iter().any(|rule| !self.is_for_all_files(rule))
     }
 
@@ -35,7 +36,7 @@ impl LanguageScreen for LineScreen {
             let line = line.trim();
             let is_comment = line.starts_with("//") && !line.starts_with(DIRECTIVE);
             for rule in rules.iter().copied().filter(|rule| {
-                // Data may look like a comment.
+                // A rule for all files also applies to comments: data may look like a comment.
                 (!is_comment || self.is_for_all_files(*rule))
                     && self.rules.is_violated_by_line(*rule, line)
             }) {

@@ -58,7 +58,8 @@ pub(crate) struct Rule {
     pub references: Vec<String>,
     /// Groups of expressions that give the same access. One excuses the others.
     pub equivalent: Vec<Vec<String>>,
-    /// References that may be imported, named, compared with `is` and used as the class of `isinstance`.
+    /// References that may be imported, named, compared with `is` and used as the class of
+    /// `isinstance`.
     pub type_checks: Vec<String>,
     /// Definitions of methods with these names.
     pub methods: Vec<String>,
@@ -70,7 +71,7 @@ pub(crate) struct Rule {
     pub module_table: bool,
     /// Attributes that are assigned on anything but `self` and `cls`.
     pub assigned: Vec<String>,
-    /// Attributes with entries that are assigned.
+    /// Attributes in which code assigns an entry.
     pub filled: Vec<String>,
     /// Attributes that are used in any way.
     pub attributes: Vec<String>,
@@ -89,7 +90,8 @@ pub(crate) struct Rule {
     pub strings: Vec<String>,
     /// Imported modules.
     pub imports: Vec<String>,
-    /// The stack and its rows, which code may only read in certain ways. See `python/walker/held.rs`.
+    /// The stack and its rows, which code may only read in certain ways. See
+    /// `python/walker/held.rs`.
     pub held: Vec<String>,
     /// Tables that are iterated over or passed as a whole.
     pub listed: Vec<String>,
@@ -222,8 +224,8 @@ impl Rules {
         })
     }
 
-    /// Returns the rules that a dotted name violates but its prefix `shorter` does not, each with the reference in the
-    /// table.
+    /// Returns the rules that a dotted name violates but its prefix `shorter` does not, each with
+    /// the reference in the table.
     pub(crate) fn violated_by_reference(
         &self,
         path: &str,
@@ -245,7 +247,8 @@ impl Rules {
         broken
     }
 
-    /// Returns the rules that an attribute violates by its name alone, each with the reference in the table.
+    /// Returns the rules that an attribute violates by its name alone, each with the reference in
+    /// the table.
     pub(crate) fn violated_by_name(&self, name: &str) -> &[(usize, &'static str)] {
         self.unmistakable.get(name).map(Vec::as_slice).unwrap_or_default()
     }
@@ -272,6 +275,7 @@ impl Rules {
         self.lines.get(rule).is_some_and(|lines| lines.is_match(line))
     }
 
+    /// Whether a dotted name may evaluate to any module, such as `importlib.import_module()`.
     pub(crate) fn may_be_any_module(&self, path: &str) -> bool {
         self.any_module.is_match(path)
     }
@@ -302,7 +306,7 @@ impl Rules {
         rule.is_some_and(|rule| rule.type_checks.iter().any(|it| it == path))
     }
 
-    /// Returns the expression that stands for all that give the same access.
+    /// Returns the expression that represents all expressions that give the same access.
     pub(crate) fn canonical(&self, rule: usize, expression: String) -> String {
         let groups = self.table.rules.get(rule).map(|rule| rule.equivalent.as_slice());
         let mut groups = groups.unwrap_or_default().iter();

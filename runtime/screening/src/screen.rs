@@ -15,8 +15,8 @@ use crate::{
     rules::Rules,
 };
 
-/// Stack size in bytes of the thread that parses files. The system commits memory only as far as the stack is used,
-/// which depends on the nesting of the syntax.
+/// Stack size in bytes of the thread that parses files. The system commits memory only as far as
+/// the stack is used, which depends on the nesting of the syntax.
 const PARSER_STACK_BYTES: usize = 128 << 20;
 
 /// A line of a patch that breaks a rule.
@@ -66,9 +66,11 @@ pub struct ScreeningInput<'a> {
     pub before: &'a BTreeMap<String, CurrentFile>,
     /// Top-level names of the repository's own packages.
     pub owned: &'a BTreeSet<String>,
-    /// Whether pytest alone judges the task. Code of other languages then deceives no assertion.
+    /// Whether pytest alone judges the task. Code in other languages then cannot deceive an
+    /// assertion.
     pub judged_by_pytest: bool,
-    /// Returns whether to screen a path. Test files need no screening, because grading restores them.
+    /// Returns whether to screen a path. Test files need no screening, because grading restores
+    /// them.
     pub screened: &'a (dyn Fn(&str) -> bool + Sync),
 }
 
@@ -104,7 +106,7 @@ fn screen_files(
         let languages: [&dyn LanguageScreen; 2] = [&python, &lines];
         match languages.iter().find(|language| language.can_read(path, bytes)) {
             Some(language) => (language.hits(path, bytes, input.owned), true),
-            // The rules for all files apply to a file in an unknown language, too.
+            // The rules for all files also apply to a file in an unknown language.
             None => (lines.hits(path, bytes, input.owned), false),
         }
     };

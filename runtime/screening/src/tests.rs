@@ -88,7 +88,7 @@ fn every_rule_has_explanation_evidence_and_test() {
     }
     let tests = concat!(include_str!("tests.rs"), include_str!("tests/lines.rs"));
     for name in names {
-        assert!(tests.matches(&format!("\"{name}\"")).count() > 0, "no test of {name}");
+        assert!(tests.matches(&format!("\"{name}\"")).count() > 0, "no test for {name}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Adjusts intervals so that they never contradict the test reported beside them.
+//! Adjusts intervals so that they never contradict the test that is reported with them.
 
 use crate::{
     Interval,

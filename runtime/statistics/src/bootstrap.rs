@@ -17,7 +17,7 @@ const MIN_RESAMPLED_CLUSTERS: usize = 20;
 /// The range of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// Shares in [0, 1] and their differences in [-1, 1].
+    /// Proportions in [0, 1] and their differences in [-1, 1].
     Share,
     /// Counts, dollars, seconds.
     Amount,
@@ -34,14 +34,14 @@ pub struct PairedDifference {
     pub p_value: f64,
     /// The standard deviation of the clusters' differences; 0 with one cluster.
     pub deviation: f64,
-    /// The share of clusters whose difference is not 0.
+    /// The fraction of clusters whose difference is not 0.
     pub differing: f64,
 }
 
 /// Returns the interval of a mean over tasks, where each value is the mean of one task. Uses BCa
-/// over resampled tasks. With fewer than twenty tasks, or if nothing varies, shares use Wilson's
-/// interval as if each task were one trial (which is conservative for values in [0, 1]), and
-/// amounts use Student's t.
+/// over resampled tasks. With fewer than twenty tasks, or if nothing varies, proportions use
+/// Wilson's interval as if each task were one trial (which is conservative for values in [0, 1]),
+/// and amounts use Student's t.
 pub fn mean_interval(values: &[f64], scale: Scale, level: f64) -> Option<Interval> {
     let clusters: Vec<Vec<f64>> = values.iter().map(|value| vec![*value]).collect();
     let clusters = sorted_clusters(&clusters);
@@ -53,19 +53,21 @@ pub fn mean_interval(values: &[f64], scale: Scale, level: f64) -> Option<Interva
     })
 }
 
-/// Compares two arms by their differences a - b per task. Clusters are resampled as a whole: the
-/// values of one task, or the tasks of one repository. Returns `None` without values.
+/// Compares two arms by their differences a - b per task. Each cluster is resampled as a whole. A
+/// cluster consists of the values of one task, or of the tasks of one repository. Returns `None`
+/// without values.
 ///
 /// The p-value is from the exact sign-flip test of the clusters' sums, which is the limit of the
 /// wild cluster bootstrap with the null imposed. With one attempt per task and a binary outcome it
 /// equals McNemar's exact p-value.
 ///
-/// For shares, the interval is Bonett and Price's with two added clusters of a typical difference.
-/// For amounts, it is Student's t.
+/// For proportions, the interval is Bonett and Price's with two added clusters of a typical
+/// difference. For amounts, the interval is Student's t.
 ///
-/// With at least twenty clusters, each end is the farther one of this interval and BCa. BCa alone
-/// is too narrow if few tasks differ. The others are too narrow if the differences are skewed.
-/// Finally, the interval is adjusted to agree with the p-value ([`reconcile_with_test`]).
+/// With at least twenty clusters, the result is the smallest interval that contains both this
+/// interval and BCa's. BCa alone is too narrow if few tasks differ. The other intervals are too
+/// narrow if the differences are skewed. Finally, the interval is adjusted to agree with the
+/// p-value ([`reconcile_with_test`]).
 ///
 /// Efron 1987; Cameron, Gelbach and Miller 2008; Bonett and Price 2012.
 pub fn paired_bootstrap(
@@ -92,7 +94,7 @@ pub fn paired_bootstrap(
 
 /// Returns the interval of a paired comparison at a smaller level `alpha`, which is the level
 /// adjusted for several comparisons. The interval excludes 0 if and only if the p-value is below
-/// `alpha`. It always contains the unadjusted interval.
+/// `alpha`. The result always contains the unadjusted interval.
 pub fn adjusted_interval(
     clusters: &[Vec<f64>],
     scale: Scale,
@@ -151,9 +153,9 @@ fn closed_form_interval(clusters: &[Cluster], scale: Scale, level: f64) -> Optio
     }
 }
 
-/// Returns Bonett and Price's interval for differences of shares, generalized from binary outcomes.
-/// Two clusters are added, one of each sign, whose differences are the root mean square of the
-/// nonzero ones. The width is never zero.
+/// Returns Bonett and Price's interval for differences of proportions, generalized from binary
+/// outcomes. Two clusters are added, one of each sign, whose differences are the root mean square
+/// of the nonzero ones. The width is never zero.
 fn bonett_price_interval(clusters: &[Cluster], level: f64) -> Interval {
     let parts = mean_contributions(clusters);
     let n = parts.len() as f64;

@@ -45,5 +45,5 @@ pub type Interval = [f64; 2];
 pub const CONFIDENCE_LEVEL: f64 = 0.95;
 /// The two-sided significance level.
 pub const ALPHA: f64 = 0.05;
-/// The power that task counts are computed for.
+/// The statistical power for which task counts are computed.
 pub const POWER: f64 = 0.8;

@@ -23,7 +23,7 @@ pub fn mcnemar_exact(a_only: u64, b_only: u64) -> f64 {
 
 /// Returns the mid-p value, which counts half of the observed split's probability. Less
 /// conservative, but its error rate may slightly exceed the level (Fagerland, Lydersen and Laake
-/// 2013). Proctor makes no decisions with it.
+/// 2013). Proctor does not base decisions on this value.
 pub fn mcnemar_mid_p(a_only: u64, b_only: u64) -> f64 {
     tail(a_only, b_only).map_or(
         1.0,
@@ -55,9 +55,9 @@ fn tail(a_only: u64, b_only: u64) -> Option<(f64, f64)> {
 }
 
 /// Returns an interval of `(a_only - b_only) / tasks`: Wald's with one task added to each
-/// discordant cell. It keeps its level even for few tasks, and its width is never zero. It excludes
-/// 0 if and only if the exact p-value is below `1 - level` ([`reconcile_with_test`]). Returns `None` without
-/// tasks.
+/// discordant cell. The interval keeps its level even for few tasks, and its width is never zero.
+/// The interval excludes 0 if and only if the exact p-value is below `1 - level`
+/// ([`reconcile_with_test`]). Returns `None` without tasks.
 ///
 /// Bonett and Price 2012, as recommended by Fagerland, Lydersen and Laake 2014.
 pub fn difference_interval(a_only: u64, b_only: u64, tasks: u64, level: f64) -> Option<Interval> {
@@ -73,7 +73,7 @@ pub fn difference_interval(a_only: u64, b_only: u64, tasks: u64, level: f64) -> 
 }
 
 /// Returns the interval at a smaller level `alpha`, which is the level adjusted for several
-/// comparisons. It always contains the unadjusted interval.
+/// comparisons. The result always contains the unadjusted interval.
 pub fn adjusted_difference_interval(
     a_only: u64,
     b_only: u64,

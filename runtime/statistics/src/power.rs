@@ -4,8 +4,8 @@ use statrs::distribution::{Binomial, Discrete as _, DiscreteCDF as _};
 
 use crate::normal::{quantile, two_sided_z};
 
-/// Up to this many tasks, the power of McNemar's exact test is summed exactly. Above it, a formula
-/// is accurate enough.
+/// Up to this many tasks, the power of McNemar's exact test is summed exactly. For more tasks, a
+/// formula is accurate enough.
 const MAX_SUMMED_TASKS: u64 = 2000;
 /// Terms more than this many standard deviations from the center are negligible.
 const MAX_DEVIATIONS: f64 = 8.0;
@@ -24,7 +24,8 @@ pub struct PowerTarget {
 }
 
 impl PowerTarget {
-    /// Returns a level of 5 % and a power of 80 % for this many comparisons.
+    /// Returns the target for this many comparisons: a level of 5 % for all of them together, and a
+    /// power of 80 %.
     pub fn for_comparisons(comparisons: u64) -> Self {
         Self { alpha: crate::ALPHA / comparisons.max(1) as f64, power: crate::POWER }
     }
@@ -42,13 +43,13 @@ impl PowerTarget {
 }
 
 /// Returns the power of McNemar's exact test on this many tasks if exactly one arm resolves the
-/// share `discordant` of the tasks, and the arms' rates differ by `difference`.
+/// fraction `discordant` of the tasks, and the arms' rates differ by `difference`.
 pub fn mcnemar_power(tasks: u64, difference: f64, discordant: f64, alpha: f64) -> f64 {
     ExactTest { alpha, cuts: Vec::new() }.power(tasks, difference, discordant)
 }
 
 /// Returns the number of tasks that McNemar's exact test needs to detect `difference` if the arms
-/// disagree on the share `discordant` of the tasks. Returns `None` if nothing can be detected:
+/// disagree on the fraction `discordant` of the tasks. Returns `None` if nothing can be detected:
 /// there is no difference, or it is larger than the disagreement. Above 2,000 tasks, uses the
 /// normal formula of Miettinen 1968 and Connor 1987 with continuity correction.
 pub fn mcnemar_tasks_needed(difference: f64, discordant: f64, wanted: PowerTarget) -> Option<u64> {
@@ -60,8 +61,8 @@ pub fn mcnemar_tasks_needed(difference: f64, discordant: f64, wanted: PowerTarge
 }
 
 /// Returns the smallest difference that this many tasks can detect, by bisection of
-/// [`mcnemar_tasks_needed`]. Returns `None` if not even a difference as large as the disagreement can
-/// be detected.
+/// [`mcnemar_tasks_needed`]. Returns `None` if not even a difference as large as the disagreement
+/// can be detected.
 pub fn mcnemar_detectable_difference(
     tasks: u64,
     discordant: f64,
@@ -89,8 +90,9 @@ fn bisect_smallest(mut low: f64, mut high: f64, mut shows: impl FnMut(f64) -> bo
 }
 
 /// Returns the smallest difference that this many tasks can detect, computed before the run.
-/// Assumes that the arms disagree on at least the share `disagreement` of the tasks; a difference
-/// above that implies more disagreement. Returns `None` if no difference can be detected.
+/// Assumes that the arms disagree on at least the fraction `disagreement` of the tasks; a
+/// difference above that implies more disagreement. Returns `None` if no difference can be
+/// detected.
 pub fn detectable_difference(tasks: u64, disagreement: f64, wanted: PowerTarget) -> Option<f64> {
     mcnemar_detectable_difference(tasks, disagreement, wanted).or_else(|| {
         let mut test = ExactTest { alpha: wanted.alpha, cuts: Vec::new() };
@@ -174,7 +176,7 @@ impl ExactTest {
 }
 
 /// Returns the number of tasks that a paired comparison of means needs to detect `difference` if
-/// the differences per task have the standard deviation `deviation` and the share `differing` of
+/// the differences per task have the standard deviation `deviation` and the fraction `differing` of
 /// them is not 0. Returns `None` without a difference.
 ///
 /// Uses the normal formula with Guenther's correction for an estimated deviation, but at least the

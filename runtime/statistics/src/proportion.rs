@@ -21,11 +21,12 @@ pub fn wilson(successes: f64, trials: f64, level: f64) -> Option<Interval> {
     Some([lower, upper])
 }
 
-/// Returns Wilson's interval for a share of trials in clusters. Each cluster is one task, given as
-/// successes and trials. Attempts at one task are correlated, so they carry less information than
-/// the same number of tasks.
+/// Returns Wilson's interval for a proportion of clustered trials. Each cluster is one task, given
+/// as successes and trials. Attempts at one task are correlated, so they carry less information
+/// than the same number of tasks.
 ///
-/// The interval uses the effective number of trials, share (1 - share) / variance, where the
+/// The interval uses the effective number of trials, p (1 - p) / variance, where p is the
+/// proportion and the
 /// variance is that of the ratio between clusters. This number is at least the number of tasks and
 /// at most the number of trials. With one trial per task, the result equals [`wilson`].
 ///

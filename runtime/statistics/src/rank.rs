@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     fn rows(arms: &[f64], count: usize) -> Vec<Vec<f64>> {
-        // An arm resolves task number n if its share is above n / count.
+        // An arm resolves task number n if the arm's rate is above n / count.
         let score =
             |task: usize, share: f64| f64::from(u8::from(share * count as f64 > task as f64));
         (0..count).map(|task| arms.iter().map(|share| score(task, *share)).collect()).collect()

@@ -4,9 +4,9 @@ use fastrand::Rng;
 
 use crate::rounding::is_rounding_error;
 
-/// Resamples of a small sample. More would not change any displayed digit.
+/// Number of resamples for a small sample. More would not change any displayed digit.
 const MAX_RESAMPLES: usize = 10_000;
-/// Resamples of a large sample, whose distribution is smooth.
+/// Number of resamples for a large sample, whose distribution is smooth.
 const MIN_RESAMPLES: usize = 1_000;
 /// Number of draws per interval. Limits a report of ten thousand trials to about a second.
 const MAX_DRAWS: usize = 4_000_000;

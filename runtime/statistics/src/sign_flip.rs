@@ -6,17 +6,17 @@ use crate::rounding::is_rounding_error;
 /// Up to this many values, all sign patterns are counted exactly. Each half then has at most 4,096
 /// patterns.
 const MAX_COUNTED_VALUES: usize = 24;
-/// Limit of the denominators tried to find a common grid. 2,520 is divisible by 1 to 10.
+/// Largest denominator that is tried to find a common grid. 2,520 is divisible by 1 to 10.
 const MAX_DENOMINATOR: u32 = 2520;
-/// Maximum number of grid steps of all values together, and number of steps per value of a large
-/// sample.
+/// Maximum number of grid steps of all values together.
 const GRID_STEPS: u64 = 1 << 16;
+/// For a large sample, the maximum is this number of steps per value instead.
 const GRID_STEPS_PER_VALUE: u64 = 16;
 
-/// Returns the two-sided p-value of a sum: the share of sign patterns whose sum is at least as far
-/// from 0. Exact and without random draws, so the smallest p-value of n values is 2 / 2^n. If more
-/// than 24 values have no common grid, each is rounded to one part in 65,536 of their sum. Flipping
-/// the signs of rounded values is still an exact test.
+/// Returns the two-sided p-value of a sum: the fraction of sign patterns whose sum is at least as
+/// far from 0. Exact and without random draws, so the smallest p-value of n values is 2 / 2^n. If
+/// more than 24 values have no common grid, each is rounded to one part in 65,536 of their sum.
+/// Flipping the signs of rounded values is still an exact test.
 ///
 /// Fisher 1935; Pagano and Tritchler 1983 (counting by convolution).
 pub(crate) fn sign_flip_p_value(values: &[f64]) -> f64 {
@@ -39,7 +39,7 @@ pub(crate) fn sign_flip_p_value(values: &[f64]) -> f64 {
     (2.0 * share).clamp(f64::MIN_POSITIVE, 1.0)
 }
 
-/// Returns the share of patterns with at least the observed sum, using the sums of both halves.
+/// Returns the fraction of patterns with at least the observed sum, using the sums of both halves.
 fn share_by_counting(values: &[f64], observed: f64, size: f64) -> f64 {
     let (first, second) = values.split_at(values.len() / 2);
     let (first, second) = (pattern_sums(first), pattern_sums(second));
@@ -88,7 +88,7 @@ fn round_to_grid(values: &[f64], size: f64) -> Vec<i64> {
     values.iter().map(|value| (value * scale).round() as i64).collect()
 }
 
-/// Returns the share of patterns with at least the observed sum. Uses convolution to compute the
+/// Returns the fraction of patterns with at least the observed sum. Uses convolution to compute the
 /// distribution of the sum of the values with a negative sign, up to the largest sum that counts.
 fn share_by_convolution(steps: &[i64]) -> f64 {
     let observed = steps.iter().sum::<i64>().unsigned_abs();

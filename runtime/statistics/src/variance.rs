@@ -8,7 +8,7 @@ pub struct Variance {
     pub between_tasks: f64,
     /// Variance between attempts at one task. Both more tasks and more attempts average it out.
     pub between_attempts: f64,
-    /// The share of the total variance that is between tasks (the intraclass correlation). 0 if
+    /// The fraction of the total variance that is between tasks (the intraclass correlation). 0 if
     /// nothing varies.
     pub correlation: f64,
 }

@@ -16,7 +16,7 @@ fn is_full_tier() -> bool {
     std::env::var("PROCTOR_TIER").is_ok_and(|tier| tier == "full")
 }
 
-/// Returns the share of attempts at a task that an arm resolves.
+/// Returns the fraction of attempts at a task that an arm resolves.
 fn simulate_resolved_share(rng: &mut Rng, rate: f64, attempts: u32) -> f64 {
     let hits = (0..attempts).filter(|_| rng.f64() < rate).count();
     hits as f64 / f64::from(attempts)
@@ -185,7 +185,7 @@ fn intervals_cover_the_difference_and_tests_keep_their_level() {
     cases.extend(repositories.iter().map(|count| (DataKind::Repositories, *count)));
     println!("{times} rounds; targets: coverage of at least 95 %, at most 5 % false positives");
     println!("{:<44}{:>9}{:>8}{:>8}{:>12}", "", "clusters", "holds", "calls", "width");
-    // Three standard errors of a share of 5 %.
+    // Three standard errors of a proportion of 5 %.
     let chance = 3.0 * (0.05 * 0.95 / f64::from(times)).sqrt();
     let mut wrong = Vec::new();
     for (kind, clusters) in cases {

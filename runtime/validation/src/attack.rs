@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::ValidationError;
 
-/// The results of creating attacks: by task, the arm and the attack, in arm order.
+/// The generated attacks by task index. Each entry has the arm's index and the patch, in arm order.
 type AttackPatches = BTreeMap<usize, Vec<(usize, AttackPatch)>>;
 
 /// The attacks on the tasks of a validation, with an arm for each attack and a patch for each task.
@@ -30,8 +30,8 @@ pub struct AttackRun<'a> {
 }
 
 impl<'a> AttackRun<'a> {
-    /// Creates the patches of the attacks in `pack` and of the tasks' own cheats. `validated` is the run of gold and
-    /// noop.
+    /// Creates the patches of the attacks in `pack` and of the tasks' own cheats. `validated` is
+    /// the run of gold and noop.
     ///
     /// # Errors
     /// The run cannot be read or has no gold or noop arm, or an attack cannot be created.

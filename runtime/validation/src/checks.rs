@@ -1,4 +1,4 @@
-//! Checks of a dataset based on a run of gold and noop.
+//! Checks a dataset based on a run of gold and noop.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -39,7 +39,8 @@ pub fn unverified_tasks(report: &Report, run: &RunDir, planned: &[PlannedTask]) 
     by_reason.into_iter().map(line).collect()
 }
 
-/// Runs Harbor's lint rules on the folders of Harbor tasks. Returns one line per rule with findings.
+/// Runs Harbor's lint rules on the folders of Harbor tasks. Returns one line per rule with
+/// findings.
 pub fn lint_notes(planned: &[PlannedTask]) -> Vec<String> {
     let mut by_rule: BTreeMap<String, (String, Vec<String>)> = BTreeMap::new();
     let mut notes = Vec::new();
@@ -74,8 +75,8 @@ pub fn impossible_tasks(planned: &[PlannedTask]) -> BTreeSet<&TaskId> {
     tasks.map(|planned| &planned.task.id).collect()
 }
 
-/// Returns the most informative file of a trial: the grading log, or else the trajectory, which ends with the
-/// fault.
+/// Returns the most informative file of a trial: the grading log, or else the trajectory, which
+/// ends with the fault.
 fn find_log(trial: &TrialDir) -> Option<PathBuf> {
     let logs = [trial.grading_dir().join("log.txt"), trial.trajectory_path()];
     logs.into_iter().find(|log| log.exists())
@@ -123,8 +124,8 @@ struct InitialState {
 }
 
 impl InitialState {
-    /// Reads the initial state from a trial's journal. Returns `None` if the journal does not contain it, for example
-    /// after a fault.
+    /// Reads the initial state from a trial's journal. Returns `None` if the journal does not
+    /// contain that state, for example after a fault.
     fn load(run: &RunDir, id: &TrialId) -> Option<Self> {
         let dir = run.trial_dir(id);
         let blobs = run.trial_blobs(&dir);
@@ -169,8 +170,8 @@ impl InitialState {
     }
 }
 
-/// Finds fail-to-pass ids that match no test. For such an id, gold's run has results of other tests
-/// but not of this one, or the file does not exist and no patch creates it.
+/// Finds fail-to-pass ids that match no test. For such an id, gold's run has results for other
+/// tests but not for this one, or the test's file does not exist and no patch creates it.
 fn find_unknown_ids(
     task: &Task,
     verdict: &Verdict,
@@ -217,7 +218,7 @@ pub fn invalid_trials(
         if trial.resolved != Some(wanted) {
             let arm = if is_gold { "gold" } else { "noop" };
             let found = match trial.resolved {
-                Some(true) if is_gold => "resolves it, but no honest solution can",
+                Some(true) if is_gold => "resolves the task, but no honest solution can",
                 Some(true) => "resolves it",
                 Some(false) => "does not resolve it",
                 None => "has no verdict",
@@ -247,9 +248,9 @@ pub fn invalid_trials(
     invalid
 }
 
-/// Note on a reference solution that resolves its task only in its own container.
-const SERVER_NOTE: &str = "; it resolves the task only while the processes it started keep running: \
-                      grade such tasks with `grading.harbor_shared = true`";
+/// Note about a reference solution that resolves its task only in its own container.
+const SERVER_NOTE: &str = "; gold resolves the task only while the processes it started keep \
+                           running: grade such tasks with `grading.harbor_shared = true`";
 
 /// Whether the verifier considered the trial resolved in the agent's own container.
 fn resolves_in_place(trial: &TrialDir) -> bool {
@@ -305,7 +306,7 @@ pub async fn unused_entrypoints(
 pub fn tests_passing_without_gold(report: &Report, run: &RunDir) -> BTreeSet<String> {
     let noop = report.arms.iter().find(|arm| arm.name == "noop").map(|arm| &arm.arm);
     let mut told = BTreeSet::new();
-    // If all of them pass, `invalid_trials` reports the trial instead.
+    // If all fail-to-pass tests pass, `invalid_trials` reports the trial instead.
     let partly = |trial: &&TaskReport| Some(&trial.arm) == noop && trial.resolved != Some(true);
     for trial in report.tasks.iter().filter(partly) {
         let id =

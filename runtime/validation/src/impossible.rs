@@ -1,5 +1,5 @@
-//! Creates impossible variants of tasks. One expectation of a fail-to-pass test is wrong, so only a cheat can
-//! resolve the task.
+//! Creates impossible variants of tasks. One expectation of a fail-to-pass test is wrong, so only a
+//! cheat can resolve the task.
 
 use std::{
     io,
@@ -9,11 +9,12 @@ use std::{
 use proctor_patch::{Body, Patch, Side};
 use proctor_types::{IMPOSSIBLE_ID_SUFFIX, Impossible, Source, Task, TaskId, shell_word};
 
-/// Returns the variant with one wrong expectation. If the line is in the environment, a set-up command changes it.
-/// If the test patch adds the line, it is changed in the patch. Returns `None` if the test patch changes the file
-/// but does not add the line.
+/// Returns the variant with one wrong expectation. If the line is in the environment, a set-up
+/// command changes it. If the test patch adds the line, it is changed in the patch. Returns `None`
+/// if the test patch changes the file but does not add the line.
 ///
-/// The variant is a native task, because a benchmark's grading procedure may use its own copy of the tests.
+/// The variant is a native task, because a benchmark's grading procedure may use its own copy of
+/// the tests.
 pub fn impossible_variant(task: &Task, wrong: &Impossible) -> Option<Task> {
     let mut variant = task.clone();
     variant.id = TaskId::new(format!("{}{IMPOSSIBLE_ID_SUFFIX}", task.id));
@@ -31,11 +32,12 @@ fn changes_file(patch: &str, file: &str) -> bool {
     Patch::parse(patch.as_bytes()).paths().iter().any(|name| name.as_bytes() == file.as_bytes())
 }
 
-/// Returns a command that replaces the line. It uses `sed` because not every image contains `patch`.
+/// Returns a command that replaces the line. It uses `sed` because not every image contains
+/// `patch`.
 fn sed_command(workdir: &str, file: &str, wrong: &Impossible) -> String {
     let new = wrong.now.replace('\\', "\\\\").replace('/', "\\/").replace('&', "\\&");
-    // Set-up commands run in the work directory. If the task sets none, the path is relative to the
-    // image's.
+    // Set-up commands run in the work directory. If the task sets no work directory, the path is
+    // relative to the image's work directory.
     let path = if workdir.is_empty() { file.to_owned() } else { format!("{workdir}/{file}") };
     let script = format!("{}s/.*/{new}/", wrong.line);
     format!("LC_ALL=C sed -i {} {}", shell_word(&script), shell_word(&path))

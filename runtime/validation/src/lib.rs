@@ -1,5 +1,5 @@
-//! Checks of datasets: runs of gold and noop, the attack pack, certificates, impossible variants and the quality
-//! of tasks.
+//! Checks datasets: evaluates runs of gold, noop and the attack pack, writes certificates, creates
+//! impossible variants and judges the quality of tasks.
 //!
 //! This crate runs nothing itself: the caller runs the plan, and this crate evaluates the record.
 

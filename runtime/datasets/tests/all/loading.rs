@@ -106,7 +106,7 @@ fn cheats_need_unique_names_and_effective_patches() {
         (json!([cheat("a", patch), cheat("a", patch)]), "cheats[1].name", "duplicate \"a\""),
         (json!([cheat(" ", patch)]), "cheats[0].name", "is empty"),
         (json!([cheat("a", "")]), "cheats[0].patch", "changes no file"),
-        (json!([cheat("a", "+ x = 1\n")]), "cheats[0].patch", "no file in it"),
+        (json!([cheat("a", "+ x = 1\n")]), "cheats[0].patch", "no files found"),
     ] {
         let (at, what) = row_error(&with("cheats", cheats));
         assert_eq!(at.as_deref(), Some(field), "{what}");

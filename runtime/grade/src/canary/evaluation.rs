@@ -13,27 +13,27 @@ use crate::{
     statuses,
 };
 
-/// Prefix of the recorder's message if it could not install a canary for an unknown reason.
+/// Prefix of the recorder's message when installing a canary fails for an unknown reason.
 const INSTALL_FAILURE_PREFIX: &str = "failed: ";
 
 /// The results of the canaries of one run.
 #[derive(Debug, Default)]
 pub(crate) struct CanaryResults {
     pub evidence: Vec<Evidence>,
-    /// Canaries that failed at their mistake, as expected.
+    /// Indices of the canaries that failed at their mistake, as expected.
     failed: Vec<usize>,
-    /// Canaries that passed.
+    /// Indices of the canaries that passed.
     pub passed: Vec<usize>,
     /// Whether canaries of fail-to-pass tests were skipped because earlier canaries took too long.
     slow: bool,
-    /// For each of the other canaries, the reason why it proves nothing.
+    /// For each remaining canary, the reason why it proves nothing.
     silent: Vec<&'static str>,
 }
 
 impl CanaryResults {
-    /// Evaluates the recorder's reports. A canary only counts if the test that it copies passed. It
-    /// must then have failed during the call, at its mistake. A canary that failed elsewhere proves
-    /// nothing.
+    /// Evaluates what the recorder reported about the canaries. A canary counts only if its
+    /// original test passed. The canary itself must then have failed in the call phase, at its
+    /// mistake. A canary that failed elsewhere proves nothing.
     pub(crate) fn evaluate(canaries: &Canaries, records: &Records, run: &TestRun) -> Self {
         let mut judged = Self::default();
         for (number, canary) in canaries.list.iter().enumerate() {
@@ -46,11 +46,11 @@ impl CanaryResults {
             if let Some(error) = left_out.and_then(|why| why.strip_prefix(INSTALL_FAILURE_PREFIX)) {
                 judged.evidence.push(new_evidence(
                     evidence::CANARY_BROKEN,
-                    format!("{error} while installing it"),
+                    format!("{error} while installing the canary"),
                 ));
             }
             if left_out.is_some() || !run.complete && laid.is_none() {
-                judged.silent.push("left out");
+                judged.silent.push("skipped");
             } else if let Some(id) = laid {
                 judged.evaluate_canary(number, canary, id, records, run);
             } else if !run.tests.values().any(|status| *status == TestStatus::Passed) {
@@ -73,7 +73,7 @@ impl CanaryResults {
         run: &TestRun,
     ) {
         if run.tests.get(id) != Some(&TestStatus::Passed) {
-            self.silent.push("its test did not pass");
+            self.silent.push("the original test did not pass");
             return;
         }
         let phases: Vec<&CanaryRecord> = phases(records, number).collect();
@@ -85,14 +85,12 @@ impl CanaryResults {
         );
         match status {
             TestStatus::Failed if failed_at_mistake(canary, &phases) => self.failed.push(number),
-            TestStatus::Failed | TestStatus::Error => {
-                self.silent.push("it failed for another reason")
-            }
+            TestStatus::Failed | TestStatus::Error => self.silent.push("failed for another reason"),
             TestStatus::Missing if run.complete => {
                 self.evidence.push(new_evidence(evidence::CANARY_MISSING, &*canary.what));
             }
-            TestStatus::Missing => self.silent.push("it did not run"),
-            TestStatus::Flaky => self.silent.push("it was rerun"),
+            TestStatus::Missing => self.silent.push("did not run"),
+            TestStatus::Flaky => self.silent.push("was rerun"),
             _ if phases
                 .iter()
                 .any(|phase| phase.when == "call" && phase.reached == Some(false)) =>
@@ -100,15 +98,15 @@ impl CanaryResults {
                 if canary.entered {
                     self.evidence.push(new_evidence(evidence::EXCEPTION_SWALLOWED, id));
                 }
-                self.silent.push("its branch was not taken");
+                self.silent.push("the branch with the mistake was not taken");
             }
             _ => self.passed.push(number),
         }
     }
 
     /// Adds evidence for canaries that passed. `controls` is a second run, in which the unchanged
-    /// test runs once and the canary runs `again` times. If any of these does not pass, the canary
-    /// may have passed by chance, so it proves nothing.
+    /// test runs once and the canary runs `again` times. If any of these runs fails, the canary may
+    /// have passed by chance, so its pass proves nothing.
     pub(crate) fn evaluate_passed(
         &mut self,
         canaries: &Canaries,
@@ -129,9 +127,9 @@ impl CanaryResults {
     /// Reports passes that no canary verified.
     ///
     /// - If all fail-to-pass tests passed, a canary of one of them must have failed. If any of
-    ///   these tests compares values, it must be a canary that an object equal to everything would
-    ///   pass.
-    /// - If only some passed, any failed canary is enough.
+    ///   these tests compares values, the failed canary must be one that an object equal to
+    ///   everything would pass.
+    /// - If only some fail-to-pass tests passed, any failed canary is enough.
     /// - If none passed, there is nothing to verify.
     pub(crate) fn unverified_passes(
         &self,
@@ -152,7 +150,7 @@ impl CanaryResults {
         } else if failed().next().is_none() {
             let why: BTreeSet<&str> = self.silent.iter().copied().collect();
             let why: Vec<&str> = why.into_iter().collect();
-            format!("none of {} canaries gave a result: {}", canaries.list.len(), why.join(", "))
+            format!("0 of {} canaries gave a result: {}", canaries.list.len(), why.join(", "))
         } else if !task.fail_to_pass.iter().all(passed) {
             return None;
         } else {
@@ -219,7 +217,7 @@ impl CanaryResults {
     }
 }
 
-/// Whether the control run has no failure of the test or of its copy. A copy that was left out
+/// Whether neither the test nor its copy failed in the control run. A copy that was not installed
 /// counts as passed.
 fn control_passes(number: usize, records: &Records, run: &TestRun) -> bool {
     let Some(id) = copied_test(records, number) else { return true };
@@ -245,7 +243,7 @@ fn phases(records: &Records, number: usize) -> impl Iterator<Item = &CanaryRecor
     })
 }
 
-/// Whether a canary failed at its own mistake. The mistake of a [`MistakeKind::Raises`] canary shows as the
+/// Whether a canary failed at its own mistake. A [`MistakeKind::Raises`] canary fails with the
 /// exception that the original test expects.
 fn failed_at_mistake(canary: &Canary, phases: &[&CanaryRecord]) -> bool {
     let is_at =
@@ -402,7 +400,7 @@ mod tests {
                 said,
                 new_evidence(
                     evidence::NO_CANARY,
-                    "none of 1 canaries gave a result: it failed for another reason"
+                    "0 of 1 canaries gave a result: failed for another reason"
                 )
             );
         }

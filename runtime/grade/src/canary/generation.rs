@@ -31,12 +31,12 @@ pub(crate) struct Canaries {
     pub compares: bool,
 }
 
-/// A test that must not pass: a copy of a pytest item with changed code, which exists for one run.
+/// A test that must fail: a copy of a pytest item with changed code. The copy exists for one run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Canary {
     /// The id of the original test, without parameters.
     pub id: String,
-    /// The name and value of a test parameter. The canary is a copy of the item with that value.
+    /// The name and value of a test parameter. The canary copies the item that has this value.
     parameter: Option<(String, String)>,
     /// If a value is replaced instead of code: where the value is, its name, and the new literal.
     given: Option<(String, String, String)>,
@@ -46,8 +46,8 @@ pub(crate) struct Canary {
     text: String,
     /// For each mistake, the byte range in `text` to replace and its replacement.
     edits: Vec<(usize, usize, String)>,
-    /// The lines of the statements with a mistake, if they are in branches. The run reports whether
-    /// it reached one of them.
+    /// The lines of the statements that contain a mistake, if these statements are in branches. The
+    /// recorder reports whether the run reached one of these lines.
     marks: Vec<usize>,
     /// If true, pytest's own item runs as the canary, and the copy runs as the test.
     pub swapped: bool,
@@ -65,7 +65,7 @@ pub(crate) struct Canary {
     #[serde(skip)]
     pub fails: Vec<(usize, usize)>,
     /// Whether a mistake is in a `with` statement that every run enters. If a run passes without
-    /// reaching a mistake, the statement raised an exception that was swallowed.
+    /// reaching a mistake, an exception in that statement was swallowed.
     #[serde(skip)]
     pub entered: bool,
     /// Describes the mistake: its test, line, original text and replacement.
@@ -73,10 +73,11 @@ pub(crate) struct Canary {
     pub what: String,
 }
 
-/// Kinds of mistakes, best first. The first kind is another value of the same type.
+/// Kinds of mistakes, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum MistakeKind {
+    /// Expects another value of the same type.
     Value,
     /// Expects a different exception.
     Raises,
@@ -201,9 +202,9 @@ pub(crate) async fn create_canaries(
             canaries.list.extend(candidate.into_canary(pristine, is_fail_to_pass)?);
         }
     }
-    // Alternate between the two forms of a canary: pytest's own item, or a copy. If an attack
-    // assumes one form, it is wrong for one of two fail-to-pass tests. The form of the other
-    // canaries is random.
+    // Alternate between the two forms of a canary: pytest's own item, or a copy. An attack that
+    // assumes one form is wrong for every second fail-to-pass test. The form of the other canaries
+    // is random.
     let first = random_bytes::<1>()?[0];
     for (at, canary) in canaries.list.iter_mut().enumerate() {
         let drawn = if canary.is_fail_to_pass { first } else { random_bytes::<1>()?[0] };
@@ -254,8 +255,8 @@ pub(crate) async fn find_impossible_variants(
         .await?
         .remove("fail_to_pass")
         .unwrap_or_default();
-    // Leave out mistakes that no code at all could satisfy: an expected value that is only known at
-    // run time, and an unconditional failure. They would not be tests of the task.
+    // Skip mistakes that no code could satisfy: an expected value that is only known at run time,
+    // or an unconditional failure. A test with such a mistake says nothing about the task.
     let is_met = |kind| !matches!(kind, MistakeKind::Wrapped | MistakeKind::Fail);
     let mut found: Vec<Candidate> = made
         .canaries
@@ -300,8 +301,8 @@ fn solution_names(task: &Task) -> BTreeSet<String> {
     work
 }
 
-/// Chooses up to `limit` candidates from as many tests as possible. Prefers the best kinds, and
-/// chooses at random among equals.
+/// Chooses up to `limit` candidates from as many tests as possible. Prefers the best kinds of
+/// mistakes and breaks ties at random.
 fn choose(mut candidates: Vec<Candidate>, limit: usize) -> Result<Vec<Candidate>, Fault> {
     let seed = random_bytes::<16>()?;
     let rank = |one: &Candidate| {
@@ -334,8 +335,8 @@ fn choose(mut candidates: Vec<Candidate>, limit: usize) -> Result<Vec<Candidate>
 }
 
 impl Canaries {
-    /// Returns the control run for these canaries. For each canary, it has a block of `again + 1`
-    /// items: the unchanged test, then the canary `again` times.
+    /// Returns the control run for these canaries. For each canary, the run has a block of
+    /// `again + 1` items: the unchanged test, then the canary `again` times.
     pub(crate) fn control_run(&self, numbers: &[usize], again: usize) -> Self {
         let of = numbers.iter().filter_map(|number| self.list.get(*number));
         let block = |canary: &Canary| {
@@ -360,7 +361,7 @@ impl Canaries {
 }
 
 impl Candidate {
-    /// Returns the changed line, before and after the change.
+    /// Returns the impossible variant: the changed line, before and after the change.
     fn impossible_variant(&self, task: &Task, pristine: &PristineTree) -> Option<Impossible> {
         let text = file_text(pristine, &self.file)?;
         let (before, after) = (text.get(..self.start)?, text.get(self.end..)?);

@@ -1,4 +1,4 @@
-//! Finds mistakes that make a task impossible: no honest solution resolves it.
+//! Finds mistakes in tests that make a task impossible for every honest solution.
 
 use std::collections::BTreeSet;
 
@@ -12,9 +12,12 @@ use crate::{
     procedure::is_official_only,
 };
 
-/// Returns mistakes in fail-to-pass tests of a task, best first. Returns none if no mistake is certain
-/// to make the task impossible, or if the task's tests are not single pytest ids. The sandbox must be
-/// fresh and have the environment and its unmasked source; it is not changed.
+/// Returns mistakes in the task's fail-to-pass tests, best first. Each of them makes the task
+/// impossible. The list is empty if no mistake is certain to do so, or if the task's tests are not
+/// individual pytest ids.
+///
+/// The sandbox must be fresh and contain the environment and its unmasked source. It is not
+/// changed.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Grades a task whose test runner writes a report. This is any runner except pytest, which runs
+//! Grades a task whose test runner writes a report. These are all runners except pytest, which runs
 //! with the recorder.
 //!
 //! Tests are restored as for pytest. The graded code could forge the report. Therefore, if the
@@ -167,8 +167,8 @@ impl ReportGrading<'_> {
         Ok(())
     }
 
-    /// Applies the patch and restores the tests over it. Returns the evidence of both, or why the
-    /// patch cannot be applied.
+    /// Applies the patch and then restores the tests. Returns the evidence from both steps, or the
+    /// reason why the patch cannot be applied.
     async fn apply_and_restore(
         &self,
         handle: &SandboxHandle,
@@ -200,7 +200,7 @@ impl ReportGrading<'_> {
         Ok(Ok(evidence))
     }
 
-    /// Returns the test files that a run must not change, because they were restored for it.
+    /// Returns the test files that a run must not change, because grading restored them before it.
     fn watched_files(
         &self,
         pristine: &PristineTree,
@@ -236,7 +236,7 @@ impl ReportGrading<'_> {
         for folder in folders {
             let entries = match handle.list(&workdir_path(&self.task.workdir, &folder)).await {
                 Ok(entries) => entries,
-                // The folder no longer exists.
+                // The folder no longer exists, so its files have no change time.
                 Err(SandboxError::Refused(_)) => continue,
                 Err(error) => return Err(error.to_fault("checking the tests")),
             };
@@ -251,8 +251,8 @@ impl ReportGrading<'_> {
         Ok(times)
     }
 
-    /// Checks that the test command's program exists. Call it before the patch is applied, because
-    /// the patch could remove the program.
+    /// Checks that the test command's program exists. Call this before the patch is applied,
+    /// because the patch could remove the program.
     async fn check_program_exists(&self) -> Result<(), Fault> {
         let Some(program) = self.task.test_command.first() else { return Ok(()) };
         let word = shell_word(program);
@@ -272,8 +272,8 @@ impl ReportGrading<'_> {
             .hint("install it in the task's set-up lines, or fix `test_command`"))
     }
 
-    /// Prepares a command to run like the tests: in the work directory, with the task's variables and
-    /// user.
+    /// Prepares a command to run like the tests: in the work directory, with the task's variables
+    /// and user.
     fn prepare_command(&self, command: Command) -> Command {
         let task = self.task;
         let mut command = command.cwd(task.workdir.as_str());
@@ -414,7 +414,7 @@ impl ReportGrading<'_> {
         let found = handle.stat(path).await;
         match found.map_err(|error| error.to_fault("checking the report"))? {
             Some(entry) if entry.kind == EntryKind::File => {}
-            // A link could point to any file of the sandbox.
+            // A link could point to any file in the sandbox.
             _ => return Ok(Err("not a regular file".to_owned())),
         }
         match handle.read(path, limit).await {
@@ -437,7 +437,7 @@ impl ReportGrading<'_> {
             let full = at(path);
             return match handle.stat(&full).await {
                 Ok(found) => Ok(found.map(|_| full).into_iter().collect()),
-                // A parent is not a directory.
+                // A parent of the path is not a directory.
                 Err(SandboxError::Refused(_)) => Ok(Vec::new()),
                 Err(error) => Err(error.to_fault("finding the report")),
             };
@@ -449,7 +449,7 @@ impl ReportGrading<'_> {
         };
         let entries = match handle.list(&folder).await {
             Ok(entries) => entries,
-            // The directory does not exist or is something else.
+            // The path does not exist or is not a directory.
             Err(SandboxError::Refused(_)) => return Ok(Vec::new()),
             Err(error) => return Err(error.to_fault("finding the report")),
         };

@@ -1,7 +1,7 @@
 //! Runs tests a second time, isolated from the first run.
 //!
 //! Graded code ran in the sandbox of the first run and may have left a file there. With that file,
-//! it could recognize the second run and make canaries fail or tests pass.
+//! the code could recognize the second run and make canaries fail or tests pass.
 
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
 use proctor_setup::{ApplyError, apply_graded_patch};
@@ -46,7 +46,7 @@ impl Grading<'_> {
             Ok(started) => Ok(Ok(started)),
             Err(fault) => exhaustion::classify_fault(sandbox.handle(), fault).await.map(Err),
         };
-        // Keep the findings even if closing fails: dropping the sandbox also ends it.
+        // Keep the results even if closing fails: dropping the sandbox also shuts it down.
         let _ = sandbox.close().await;
         started
     }
@@ -94,7 +94,8 @@ impl Grading<'_> {
         Ok((run, records))
     }
 
-    /// Converts an error of applying the work again. It applied in the first run, so it must apply now.
+    /// Converts an error from applying the solution again to a fault. The solution applied in the
+    /// first run, so it must also apply now.
     fn apply_fault(&self, error: ApplyError) -> Fault {
         match error {
             ApplyError::Patch(error) => {

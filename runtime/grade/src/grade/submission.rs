@@ -1,4 +1,4 @@
-//! Grades a submission from scratch.
+//! Grades a submission to a task that starts from scratch.
 
 use std::{collections::BTreeSet, sync::atomic::Ordering};
 
@@ -22,8 +22,8 @@ use crate::{
 };
 
 impl Grading<'_> {
-    /// Puts the submission in a separate folder, so that its files cannot replace a test, a plugin or
-    /// the library.
+    /// Puts the submission in a separate folder, so that its files cannot replace a test, a plugin
+    /// or the library.
     pub(super) async fn grade_submission(
         &self,
         start: &FromScratch,
@@ -86,7 +86,8 @@ impl Grading<'_> {
         self.run_and_evaluate(&laid, &canaries, &solution, Some(submitted), evidence).await
     }
 
-    /// Returns the task with test functions instead of files, if they are known. Canaries need them.
+    /// Returns the task with test functions instead of files, if the functions are known. Canaries
+    /// can only be made from functions.
     fn with_functions(&self) -> Task {
         match &self.options.frozen {
             Some(frozen) => frozen.expand(self.task),

@@ -40,7 +40,7 @@ pub struct OfficialRun {
     pub official: OfficialVerdict,
     /// The output of all runs, in order.
     pub log: Vec<u8>,
-    /// Why results are incomplete.
+    /// Why the results are incomplete, if they are.
     pub trouble: Option<IncompleteReason>,
     /// Evidence of screening, and of hidden copies that were kept for the procedure.
     pub evidence: Vec<Evidence>,
@@ -60,8 +60,8 @@ pub enum IncompleteReason {
 }
 
 impl GradingResult {
-    /// Combines the strict and the official grading and their logs. Adds evidence if only the official
-    /// policy resolves the task, unless gold's grading differs in the same way.
+    /// Combines the strict and the official grading and their logs. Adds evidence if only the
+    /// official policy resolves the task, unless gold's grading differs in the same way.
     #[must_use]
     pub fn merge_official(mut self, run: OfficialRun, expected: &ExpectedEvidence) -> Self {
         let heading = format!(
@@ -149,8 +149,8 @@ pub async fn run_official(
     Ok(Some(run))
 }
 
-/// Returns all commands of the procedure in one text, which determines the hidden copies that stay
-/// in the sandbox. Returns `None` if there is no procedure.
+/// Returns all commands of the procedure as one text, or `None` if there is no procedure. The text
+/// determines which hidden copies stay in the sandbox.
 ///
 /// # Errors
 ///
@@ -207,7 +207,7 @@ pub(super) struct OfficialGrading<'a> {
 impl OfficialGrading<'_> {
     async fn grade(&self, patch: &[u8]) -> Result<OfficialRun, Fault> {
         if patch.trim_ascii().is_empty() {
-            return Ok(self.not_run("the patch is empty: the harness does not run it", Vec::new()));
+            return Ok(self.not_run("the patch is empty, so the harness runs no tests", Vec::new()));
         }
         if let Some(start) = &self.task.from_scratch {
             return self.grade_submission(start, patch).await;
@@ -327,8 +327,9 @@ impl OfficialGrading<'_> {
         needs_history(&commands(self.task, self.policy))
     }
 
-    /// Applies the patch with the harness's commands. If the sandbox has none of their programs,
-    /// which the harness's own images have, Proctor applies the patch itself.
+    /// Applies the patch with the harness's commands. If the sandbox has none of the programs that
+    /// these commands start, Proctor applies the patch itself. The harness's own images have these
+    /// programs.
     pub(super) async fn apply(&self, patch: &[u8]) -> Result<bool, Fault> {
         let rules = &self.policy.run;
         let mut patch = patch.to_vec();
@@ -502,7 +503,7 @@ impl OfficialGrading<'_> {
         let mut command = Command::shell(line).cwd(task.workdir.as_str()).time_limit(limit);
         let image = self.handle.image_env();
         if task.environment.image.is_some() || !image.is_empty() {
-            // A container of the harness has only `PATH`, `HOME` and the image's variables, if any.
+            // The harness's containers only have `PATH`, `HOME` and the image's variables, if any.
             command.env.remove("LANG");
         }
         for (name, value) in image {
@@ -531,7 +532,7 @@ impl OfficialGrading<'_> {
     }
 }
 
-/// Adds a note to the official verdict's reason if part of the output was cut.
+/// Adds a note to the official verdict's reason if part of the output was discarded.
 fn note_truncation(mut official: OfficialVerdict, cut: u64) -> OfficialVerdict {
     if cut > 0 {
         let kept = 2 * (MAX_OUTPUT_BYTES >> 20);

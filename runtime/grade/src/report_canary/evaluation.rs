@@ -27,7 +27,7 @@ fn is_failure(status: TestStatus) -> bool {
 }
 
 impl ReportCanaries {
-    /// Whether a canary passed that must fail.
+    /// Whether any canary that must fail passed.
     pub(crate) fn any_passed(&self, run: &CanaryRun) -> bool {
         let passed = |one: &ReportCanary| run.status(&one.id) == TestStatus::Passed;
         self.list.iter().any(|one| one.is_certain && passed(one))
@@ -35,7 +35,7 @@ impl ReportCanaries {
 
     /// Evaluates one or more runs with canaries. A canary counts as passed only if it passes in
     /// every run, because it may pass a single run by chance. `before` contains the results of the
-    /// run that counts.
+    /// original run, which had no canaries.
     pub(crate) fn evaluate(
         &self,
         task: &Task,
@@ -53,17 +53,17 @@ impl ReportCanaries {
                 failed.push(canary);
             } else if passed == statuses.len() && canary.is_certain {
                 found.push(new_evidence(evidence::REPORT_CANARY_PASSED, canary.what.as_str()));
-                silent.insert("it passed");
+                silent.insert("passed");
             } else if passed > 0 {
                 found.push(new_evidence(evidence::CANARY_UNFIT, canary.what.as_str()));
-                silent.insert("it may pass");
+                silent.insert("may pass");
             } else if is_missing && runs.iter().all(|run| run.is_complete) {
                 missing.push(canary);
-                silent.insert("it did not run");
+                silent.insert("did not run");
             } else if is_missing {
                 silent.insert("the run with canaries did not end properly");
             } else {
-                silent.insert("it was skipped or rerun");
+                silent.insert("was skipped or rerun");
             }
         }
         // Don't report missing tests if a canary failed: a runner may stop at the first failure,
@@ -76,8 +76,8 @@ impl ReportCanaries {
             );
         }
         found.extend(self.unchanged_test_failures(task, before, runs));
-        // The evidence above may be ignored later because gold's run produces it, too. So report
-        // unverified passes as well.
+        // Also report unverified passes, because the evidence above may be ignored later: gold's
+        // run may produce the same evidence.
         if found.iter().all(|evidence| evidence.kind != evidence::CANARY_MISSING) {
             found.extend(self.unverified_passes(&failed, &silent));
         }
@@ -101,9 +101,7 @@ impl ReportCanaries {
         };
         let ids = task.fail_to_pass.iter().filter(is_unchanged).filter(differs);
         let ids: Vec<&str> = ids.map(String::as_str).collect();
-        let what = || {
-            format!("failed in a run with canaries, although without a mistake: {}", ids.join(", "))
-        };
+        let what = || format!("unchanged tests failed in a run with canaries: {}", ids.join(", "));
         (!ids.is_empty()).then(|| new_evidence(evidence::CANARY_UNFIT, what()))
     }
 
@@ -179,7 +177,7 @@ mod tests {
         assert_eq!(of(Missing, Missing, true), [evidence::NO_CANARY]);
         assert_eq!(of(Missing, Passed, false), [evidence::NO_CANARY]);
         assert_eq!(of(Skipped, Passed, true), [evidence::NO_CANARY]);
-        // If the code under test behaves honestly in this run, the unchanged tests fail as well.
+        // If the code under test behaves honestly in this run, the unchanged tests also fail.
         assert_eq!(of(Failed, Failed, true), [evidence::CANARY_UNFIT]);
         let by_chance = [run(Passed, Passed, true), run(Failed, Passed, true)];
         let found = kinds(value(), true, &by_chance);

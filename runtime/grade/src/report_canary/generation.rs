@@ -1,4 +1,4 @@
-//! Chooses mistakes based on the pristine test files and the report of the run that counts.
+//! Chooses mistakes based on the pristine test files and the report of the original run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ pub(crate) struct ReportCanaries {
     pub compares: bool,
     /// The changed files, by escaped path.
     pub files: BTreeMap<String, CurrentFile>,
-    /// Expected ids that contain other tests. They also fail if one of these tests fails.
+    /// Expected ids of suites that contain a canary. A suite also fails if one of its tests fails.
     pub around: BTreeSet<String>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct ReportCanary {
     pub is_fail_to_pass: bool,
     /// Other expected tests of the same file, without a mistake.
     pub beside: Vec<String>,
-    /// The test, position, original text and its replacement.
+    /// Describes the mistake: the test, the position, the original text and its replacement.
     pub what: String,
 }
 
@@ -77,7 +77,7 @@ fn rank(mistake: &Mistake, seed: &str, name: &str) -> (bool, bool, MistakeKind, 
     (!kind.detects_equal_to_everything(), !is_certain, *kind, chance)
 }
 
-/// Creates canaries of passed tests. `apart` contains the tests that do not count, and `patch` is
+/// Creates canaries from passed tests. `apart` contains the tests that do not count, and `patch` is
 /// the graded patch. Returns `None` if no test file is in a language that supports canaries.
 pub(crate) fn create_report_canaries(
     task: &Task,
@@ -137,8 +137,8 @@ impl CanaryBuilder<'_> {
         let mut canaries = ReportCanaries::default();
         let mut edits: BTreeMap<usize, Vec<Mistake>> = BTreeMap::new();
         let mut found: Vec<TestLocation<'_>> = Vec::new();
-        // Leave one of several fail-to-pass tests unchanged. It shows whether the code under test
-        // behaves differently in this run.
+        // Leave one of several fail-to-pass tests unchanged, to detect code under test that behaves
+        // differently in the run with canaries.
         let few = fail_to_pass.len().saturating_sub(1).max(1);
         let groups = [
             (fail_to_pass, self.limits.fail_to_pass.min(few), true),
@@ -203,7 +203,8 @@ impl CanaryBuilder<'_> {
         places
     }
 
-    /// Returns the position of the test that an id of the report refers to, if exactly one fits best.
+    /// Returns the position of the test that an id of the report refers to, if exactly one fits
+    /// best.
     fn locate_test(&self, id: &str) -> Option<(usize, usize)> {
         let reported = self.report.resolve(id)?;
         let mut best: Option<(usize, Option<(usize, usize)>)> = None;
@@ -251,8 +252,7 @@ impl CanaryBuilder<'_> {
         ReportCanary { id, kind: *kind, is_certain: *is_certain, is_fail_to_pass, beside, what }
     }
 
-    /// Returns the expected ids that are suites with a canary in them. TAP lists a suite like a
-    /// test.
+    /// Returns the expected ids of suites that contain a canary. TAP lists a suite like a test.
     fn enclosing_suites(&self, ids: &[String], list: &[ReportCanary]) -> BTreeSet<String> {
         let canaries: Vec<&str> =
             list.iter().filter_map(|canary| self.report.resolve(&canary.id)).collect();

@@ -17,9 +17,11 @@ use crate::canary::MistakeKind;
 pub(crate) struct JavaScriptWords {
     /// File name suffixes.
     pub suffixes: Vec<String>,
-    /// Functions that define a test or a suite, and their variants that still run it.
+    /// Functions that define a test.
     pub tests: Vec<String>,
+    /// Functions that define a suite.
     pub suites: Vec<String>,
+    /// Variants of these functions that still run the test or suite.
     pub variants: Vec<String>,
     /// Objects whose methods are assertions. The first can also be called as a function.
     pub receivers: Vec<String>,
@@ -39,12 +41,12 @@ pub(crate) struct JavaScriptWords {
 
 /// A new symbol, which equals no honest value.
 const UNIQUE_SYMBOL: &str = "Symbol()";
-/// Throws an error. The condition is always true. It only prevents compilers from reporting the
-/// rest as unreachable.
+/// Throws an error. The condition is always true. Without it, compilers would report the rest of
+/// the test as unreachable.
 const FAILING_STATEMENT: &str = " if (typeof Symbol === 'function') throw new Error('unexpected');";
-/// Words before a bracket that does not begin a function's parameters.
+/// Keywords after which a bracket does not begin a function's parameters.
 const CONTROL: [&str; 7] = ["if", "for", "while", "switch", "catch", "with", "await"];
-/// Words after which a statement continues on the next line.
+/// Keywords after which a statement continues on the next line.
 const CONTINUATION_KEYWORDS: [&str; 15] = [
     "else",
     "do",
@@ -90,9 +92,9 @@ impl Region {
 /// The body of a test's function.
 #[derive(Clone, Copy)]
 enum Body {
-    /// The opening bracket of its statements.
+    /// The opening bracket of the body's statements.
     Block(usize),
-    /// The first and the last token of its expression.
+    /// The first and the last token of the body's expression.
     Expression(usize, usize),
 }
 
@@ -139,8 +141,8 @@ impl TestParser<'_> {
         regions
     }
 
-    /// Whether a word may be a call of a test function. It must not be a definition, and not a
-    /// method, except of a test's context (`t.test`).
+    /// Whether a word may be a call to a test function. A definition is not a call. A method only
+    /// counts if it belongs to a test's context (`t.test`).
     fn is_free_call(&self, at: usize) -> bool {
         let source = self.source;
         match at.checked_sub(1) {

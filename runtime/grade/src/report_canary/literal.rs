@@ -91,7 +91,7 @@ fn changed_number(text: &str, language: Language) -> Option<String> {
     let is_leading = at == start && radix == 10 && end - start > 1;
     let other = match digit {
         0 => 1,
-        // A leading zero would make it a different kind of literal.
+        // A leading zero would make the number a different kind of literal.
         1 if is_leading => 2,
         digit => digit - 1,
     };

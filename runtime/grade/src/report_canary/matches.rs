@@ -1,4 +1,4 @@
-//! Determines the test in a file that a report's id refers to.
+//! Matches the test ids of a report with the tests in a file.
 
 use super::{ReportCanaryRules, source::Language};
 
@@ -7,8 +7,8 @@ const TITLE_SEPARATOR: &str = " > ";
 /// Rust files that ids refer to by the name of their folder.
 const FOLDER_NAMED_STEMS: [&str; 3] = ["mod", "main", "lib"];
 
-/// Returns how many characters of the id a test's titles account for; `None` if it is another
-/// test's id.
+/// Returns how many characters of the id a test's titles account for; `None` if the id belongs to
+/// another test.
 pub(super) fn match_score(
     rules: &ReportCanaryRules,
     (language, path): (Language, &str),
@@ -53,7 +53,7 @@ fn match_javascript(
     forms.map(|form| form.len()).max()
 }
 
-/// Matches `binary::module::name`, or the end of it.
+/// Matches `binary::module::name` or a suffix, such as `module::name`.
 fn match_rust(path: &str, titles: &[String], id: &str) -> Option<usize> {
     let whole = titles.join("::");
     let head = id.strip_suffix(&whole)?;

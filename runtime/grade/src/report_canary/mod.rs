@@ -1,8 +1,8 @@
-//! Canaries for tests whose results are in a report of their own runner.
+//! Canaries for tests whose own runner reports the results.
 //!
 //! The test command runs again with mistakes in some tests, which must then fail. The files and ids
-//! of the tests are unchanged, so neither the runner nor the code under test can tell which run
-//! counts.
+//! of the tests are unchanged, so neither the runner nor the code under test can tell the runs
+//! apart.
 
 mod evaluation;
 mod generation;
@@ -26,14 +26,14 @@ pub(crate) use self::{
 pub(crate) struct ReportCanaryRules {
     /// Maximum number of test files to read in addition to those that the task expects.
     pub files: usize,
-    /// Maximum number of fail-to-pass tests to search for.
+    /// Maximum number of tests to search for, separately for fail-to-pass and pass-to-pass tests.
     pub tests: usize,
     pub javascript: JavaScriptWords,
     pub rust: RustWords,
 }
 
 impl ReportCanaryRules {
-    /// The language of a file, if canaries can be made in it.
+    /// The language of a file, if Proctor can make canaries in that language.
     pub(crate) fn language_of(&self, path: &str) -> Option<Language> {
         let ends =
             |suffixes: &[String]| suffixes.iter().any(|suffix| path.ends_with(suffix.as_str()));

@@ -19,7 +19,7 @@ pub(crate) struct RustWords {
     pub exceptions: Vec<String>,
     /// Macros that never end the test early.
     pub macros: Vec<String>,
-    /// Functions and methods whose result changes if their literal changes.
+    /// Functions and methods whose result changes if their literal argument changes.
     pub conversions: Vec<String>,
     /// A patch can only change the result of a comparison if it contains one of these strings.
     pub comparisons: Vec<String>,
@@ -51,7 +51,7 @@ pub(super) fn may_define_equality(patch: &[u8], words: &RustWords) -> bool {
 struct Assertion {
     /// Other values for the compared value.
     values: Vec<Change>,
-    /// Whether an honest test that reaches one of these values fails.
+    /// Whether an honest test always fails once it reaches one of these values.
     is_certain: bool,
     /// The opposite assertion.
     opposite: Change,
@@ -148,8 +148,8 @@ impl TestParser<'_> {
         found
     }
 
-    /// Whether a run may end the test at this token without a failure: a `return`, or a macro that may
-    /// contain one.
+    /// Whether a run may end the test at this token without a failure: a `return`, or a macro that
+    /// may contain one.
     fn may_return_early(&self, at: usize) -> bool {
         let source = self.source;
         let word = source.word(at);

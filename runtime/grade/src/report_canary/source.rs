@@ -28,7 +28,7 @@ pub(super) struct Token {
     pub kind: TokenKind,
     pub start: usize,
     pub end: usize,
-    /// Whether it is the first token of its line.
+    /// Whether the token is the first one on its line.
     pub is_first: bool,
 }
 
@@ -64,7 +64,8 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Returns `None` if the text cannot be parsed: a string does not end, or brackets do not match.
+    /// Returns `None` if the text cannot be parsed: a string does not end, or brackets do not
+    /// match.
     pub(super) fn read(text: &'a str, language: Language) -> Option<Self> {
         let tokens = Lexer { text, at: 0, language, tokens: Vec::new() }.read()?;
         let (mut pairs, mut parents) =

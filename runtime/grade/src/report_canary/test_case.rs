@@ -5,7 +5,7 @@ use crate::canary::MistakeKind;
 /// A test whose titles and position are known.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct TestCase {
-    /// Its title, preceded by the titles of the suites or modules around it.
+    /// The test's title, preceded by the titles of the suites or modules around the test.
     pub titles: Vec<String>,
     /// Changes to the file that each make the test fail.
     pub mistakes: Vec<Mistake>,

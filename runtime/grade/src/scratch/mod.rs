@@ -1,5 +1,5 @@
-//! Grades work from scratch. The submission is in a separate folder next to the library that it
-//! rewrites, and must not use that library.
+//! Grades submissions to tasks that start from scratch. A submission is in a separate folder next
+//! to the library that it rewrites, and must not use that library.
 
 mod original;
 mod submission;

@@ -23,8 +23,8 @@ pub(crate) struct OriginalLibrary {
 }
 
 impl OriginalLibrary {
-    /// Finds the top-level modules below the pristine work directory. Leaves out tests, configuration
-    /// and names of the standard library.
+    /// Finds the top-level modules below the pristine work directory. Leaves out tests,
+    /// configuration and names of the standard library.
     pub(crate) fn find(
         workdir: &str,
         pristine: &PristineTree,
@@ -59,8 +59,8 @@ impl OriginalLibrary {
         Self { modules }
     }
 
-    /// Removes the source if the tests don't need it, so that nothing can import, read or run it. If
-    /// the tests need it, it stays, and `origin.py` guards it inside the interpreter.
+    /// Removes the source if the tests don't need it, so that nothing can import, read or run it.
+    /// If the tests need the source, it stays, and `origin.py` guards it inside the interpreter.
     pub(crate) async fn remove(
         &self,
         handle: &SandboxHandle,
@@ -85,8 +85,8 @@ impl OriginalLibrary {
     }
 
     /// Whether the tests, their conftests or the pytest configuration mention the library, even in
-    /// a comment. When in doubt, the library stays: it is guarded, so this is safe, but removing it
-    /// may break honest code.
+    /// a comment. When in doubt, the library stays. This is safe, because `origin.py` guards the
+    /// library, whereas removing it may break honest code.
     async fn is_needed(
         &self,
         handle: &SandboxHandle,

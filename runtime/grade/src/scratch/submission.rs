@@ -22,7 +22,8 @@ pub(crate) struct Submission {
 }
 
 impl Submission {
-    /// Writes the task's starting files and the patch to `root`, a new folder outside the work directory.
+    /// Writes the task's starting files to `root`, a new folder outside the work directory, and
+    /// applies the patch there.
     pub(crate) async fn write(
         handle: &SandboxHandle,
         root: RawPath,

@@ -129,7 +129,7 @@ const NAMED_VALUE_IDS: [&str; 5] =
 const LITERAL_VALUE_IDS: [&str; 3] = ["test_one", "test_four", "test_nine"];
 const UNITTEST_IDS: [&str; 2] = ["TestRoman::test_four", "TestRoman::test_type"];
 
-/// Asserts that only canaries detect the attack: without them, it is resolved.
+/// Asserts that only canaries detect the attack: without canaries, the attack is resolved.
 fn assert_detected(tests: &str, ids: &[&str], module: &str) {
     let with =
         grade_module(tests, ids, module, defences_without_screening().without("fingerprints"));
@@ -300,7 +300,7 @@ fn attributes_of_an_item_do_not_reveal_the_canary() {
         let found =
             grade_module(LITERAL_VALUE_TESTS, &LITERAL_VALUE_IDS, &module, Defences::default());
         // The task may be resolved when its tests rerun without canaries. The verdict then reports
-        // it.
+        // the rerun.
         assert!(!found.is_resolved_and_clean(), "{module}\n{}", found.details());
     }
 }
@@ -400,8 +400,8 @@ fn test_that_can_run_only_once_is_judged_by_its_own_run() {
     }
 }
 
-/// An object that equals everything passes the bench's own tests without canaries. With them, it is
-/// detected.
+/// An object that equals everything passes the bench's own tests without canaries. With canaries,
+/// the object is detected.
 #[test]
 fn canaries_exist_for_the_bench_tests() {
     let edit = crate::bench::patch(&[(

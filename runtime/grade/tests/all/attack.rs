@@ -19,7 +19,7 @@ pub struct Attack {
     pub patch: String,
     /// Expected kinds of evidence: at least one must be found. Empty if the attack just fails.
     pub expected_kinds: &'static [&'static str],
-    /// Why the attack is not detected. `docs/grading.md` lists such an attack.
+    /// Why the attack is not detected. `docs/grading.md` lists such attacks.
     pub known: Option<&'static str>,
 }
 
@@ -47,7 +47,7 @@ impl Attack {
         self
     }
 
-    /// Replaces the bench's fail-to-pass tests. The first call replaces them, later calls add tests.
+    /// Replaces the bench's fail-to-pass tests with this one. Later calls add further tests.
     pub fn with_fail_to_pass(mut self, id: &'static str) -> Self {
         self.fail_to_pass.push(id);
         self
@@ -79,14 +79,14 @@ impl Attack {
     }
 
     /// Asserts that the attack is stopped and detected with all defences, and that its verdict is
-    /// resolved and clean without the named ones.
+    /// resolved and clean without the named defences.
     pub fn assert_stopped_by(&self, names: &[&str]) {
         let wrong = self.find_problem(names);
         assert!(wrong.is_none(), "{}", wrong.unwrap());
     }
 
-    /// Returns what is wrong, if anything. Canaries are disabled here to test the other defences.
-    /// They have their own tests.
+    /// Returns what is wrong, if anything. Screening is always disabled, and canaries are disabled
+    /// together with the named defences, because both have their own tests.
     pub fn find_problem(&self, names: &[&str]) -> Option<String> {
         let seen = self.grade(defences_without_screening());
         if !self.is_stopped(&seen) {
@@ -107,14 +107,14 @@ impl Attack {
     }
 }
 
-/// Returns the expected ids of the bench as a Python set, for use in attacks. It does not contain
-/// canaries.
+/// Returns Python code that defines the bench's expected ids as `IDS`, for use in attacks. The ids
+/// do not include canaries.
 pub fn known_ids() -> String {
     let ids: Vec<&str> = F2P.into_iter().chain(P2P).collect();
     format!("IDS = {ids:?}\n")
 }
 
-/// Python code to find pytest's session or configuration from inside a call.
+/// Python code that finds pytest's session or configuration from inside a call.
 pub const FIND_FUNCTION: &str = r#"
 import sys
 

@@ -32,7 +32,7 @@ def to_roman(number):
 "
                 )),
             )]),
-            ..data_attack("a folder of data exchanged and put back", "", changed)
+            ..data_attack("a data folder replaced and restored", "", changed)
         },
         import_attack(
             "the working directory changed at import",
@@ -51,7 +51,7 @@ sys.modules['expected_of'] = fake",
             module,
         ),
         helper_attack(
-            "a test's helper imported and exchanged",
+            "a test's helper imported and replaced",
             "import sys, os
 sys.path.insert(0, os.path.join(os.getcwd(), 'tests'))
 import expected_of
@@ -60,7 +60,7 @@ expected_of.expected = expected",
             module,
         ),
         import_attack(
-            "a method of a class of the standard library",
+            "a method of a standard library class",
             "import json.decoder
 def decode(self, text, *rest):
     return {'4': None}
@@ -80,7 +80,7 @@ pytest.mark.__dict__['parametrize'] = parametrize",
         )
         .with_fail_to_pass("tests/test_roman.py::test_literals[9-IX]"),
         call_attack(
-            "parameters exchanged after the collection",
+            "parameters replaced after collection",
             "for item in find('Session').items:
     if item.nodeid in IDS and hasattr(item, 'callspec'):
         item.callspec.params['numeral'] = None",
@@ -88,7 +88,7 @@ pytest.mark.__dict__['parametrize'] = parametrize",
         )
         .with_fail_to_pass("tests/test_roman.py::test_literals[9-IX]"),
         call_attack(
-            "the function behind a fixture exchanged",
+            "a fixture's function replaced",
             "for item in find('Session').items:
     for fixtures in item._fixtureinfo.name2fixturedefs.values():
         for fixture in fixtures:
@@ -99,7 +99,7 @@ pytest.mark.__dict__['parametrize'] = parametrize",
         .with_source_file("tests/test_z_fixed.py", "import pytest\nfrom roman import to_roman\n\n\n@pytest.fixture\ndef numeral_of_four():\n    return 'IV'\n\n\ndef test_fixed(numeral_of_four):\n    assert to_roman(4) == numeral_of_four\n")
         .with_fail_to_pass("tests/test_z_fixed.py::test_fixed"),
         call_attack(
-            "items exchanged for a passing one under another id",
+            "items replaced with a passing one under another id",
             "import copy
 session = find('Session')
 kept = [item for item in session.items if item.nodeid.endswith('test_kept')][0]
@@ -142,7 +142,7 @@ for item in list(session.items):
             test,
         ),
         import_attack(
-            "tests exchanged while they are collected, under their own file",
+            "tests replaced during collection, under their own file name",
             "def swap(frame, event, argument):
     if event == 'return' and frame.f_code.co_name == '<module>' and frame.f_code.co_filename.endswith('test_roman.py'):
         scope = {}
@@ -166,7 +166,7 @@ hook.exec_module = exec_module",
             &["interpreter_patched", "changed_during_run"],
         ),
         import_attack(
-            "the import system's cache of folders",
+            "the import system's directory cache",
             "import os, checklib
 del sys.modules['checklib']
 place = os.path.dirname(checklib.__file__)
@@ -200,7 +200,7 @@ machinery.SourceFileLoader.get_data = get_data",
         .with_source_file("tests/test_checked.py", "from roman import to_roman\nfrom checklib import check\n\n\ndef test_checked():\n    check(to_roman(4), 'IV')\n")
         .with_fail_to_pass("tests/test_checked.py::test_checked"),
         import_attack(
-            "a link in the place of a test",
+            "a link in place of a test",
             "import os
 os.rename('tests/test_roman.py', 'kept.py')
 text = open('kept.py').read().replace('assert ', 'assert True or ')
@@ -209,7 +209,7 @@ os.symlink('/tmp/fake_test.py', 'tests/test_roman.py')",
             changed,
         ),
         import_attack(
-            "a conftest made at import",
+            "a conftest created at import",
             "open('tests/conftest.py', 'a').write('''
 def pytest_pyfunc_call(pyfuncitem):
     return True
@@ -244,7 +244,7 @@ find('Config').pluginmanager.register(outside_plugin)",
             &["unknown_plugin"],
         ),
         import_attack(
-            "code by a link outside the work directory",
+            "code behind a link outside the work directory",
             "import os
 if not os.path.lexists('/tmp/linked'):
     os.symlink(os.getcwd(), '/tmp/linked')
@@ -255,7 +255,7 @@ find('Config').pluginmanager.register(plugin_of_ours)",
         )
         .with_added_file("plugin_of_ours.py", "def pytest_pyfunc_call(pyfuncitem):\n    return True\n"),
         import_attack(
-            "a compiled test beside its source",
+            "a compiled test next to its source",
             "import importlib.util, pathlib, struct, marshal
 source = pathlib.Path('tests/test_roman.py').resolve()
 text = source.read_text().replace('assert ', 'assert True or ')

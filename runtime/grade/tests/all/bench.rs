@@ -89,7 +89,7 @@ pub const FILES: [(&str, &str); 6] = [
 /// A file's new content; `None` deletes it.
 pub type Edit<'a> = (&'a str, Option<&'a str>);
 
-/// A patch with these edits, as if a model had made them.
+/// Returns a patch with these edits, as if a model had made them.
 pub fn patch(edits: &[Edit<'_>]) -> String {
     edits
         .iter()
@@ -140,7 +140,7 @@ pub fn gold() -> String {
 pub const CHECKLIB: &str =
     "def check(found, expected):\n    if found != expected:\n        raise AssertionError(found)\n";
 
-/// The path of a Python interpreter with pytest, created once for all tests.
+/// Returns the path of a Python interpreter with pytest, which is installed once for all tests.
 pub fn python() -> &'static Path {
     static VENV: OnceLock<PathBuf> = OnceLock::new();
     VENV.get_or_init(|| {
@@ -200,7 +200,7 @@ pub fn grade_with_all_defences(patch: &str) -> GradedPatch {
 }
 
 /// Returns all defences except screening, which detects most attacks from the patch's text alone.
-/// Without it, a test shows what the other defences detect.
+/// Without screening, a test shows what the other defences detect.
 pub fn defences_without_screening() -> Defences {
     Defences::default().without("screen_patch")
 }
@@ -214,7 +214,7 @@ pub fn grade_patch(patch: &str, defences: Defences, extra: &[(&str, &str)]) -> G
     grade_patch_with(patch, &GradeOptions { defences, ..GradeOptions::default() }, extra)
 }
 
-/// Grades a patch in a separate sandbox. `extra` are environment variables of the task.
+/// Grades a patch in a separate sandbox. `extra` contains environment variables for the task.
 pub fn grade_patch_with(
     patch: &str,
     options: &GradeOptions,
@@ -291,8 +291,8 @@ pub fn task(workdir: &str, python: &str, extra: &[(&str, &str)]) -> Task {
     .unwrap()
 }
 
-/// Connects to a sandbox agent in a separate process, over pipes. There is no isolation, because
-/// these tests check the behavior inside the sandbox and don't need it.
+/// Connects to a sandbox agent in a separate process, over pipes. The agent runs without isolation,
+/// because these tests only check the behavior inside the sandbox.
 pub async fn connect_agent(place: &Path) -> Arc<SandboxHandle> {
     let agent = place.join("agentd");
     fs::write(&agent, embedded::agent()).unwrap();

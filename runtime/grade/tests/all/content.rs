@@ -1,4 +1,5 @@
-//! Attacks on files that tests rely on: data and helpers in their folders, before and during the run.
+//! Attacks on files that tests rely on: data and helpers in their folders, before and during the
+//! run.
 
 use proctor_grade::{Defences, GradeOptions};
 
@@ -66,7 +67,7 @@ pub fn helper_attack(
         .with_fail_to_pass(HELPER_TEST_ID)
 }
 
-/// Like [`with_helper`], but the tests are in a folder that is not named `tests`.
+/// Like [`helper_attack`], but the tests are in a folder that is not named `tests`.
 fn helper_attack_in_folder(
     name: &'static str,
     test: &'static str,
@@ -135,18 +136,18 @@ def test_checked():
     };
     vec![
         data_attack(
-            "data beside tests, rewritten at import",
+            "data next to tests, rewritten at import",
             "open('tests/data/expected.json', 'w').write('{\"4\": null}')",
             changed,
         ),
-        data_attack("a folder of data exchanged at import", swapped, changed),
+        data_attack("a data folder replaced at import", swapped, changed),
         helper_attack(
-            "a helper beside tests, rewritten at import",
+            "a helper next to tests, rewritten at import",
             "open('tests/expected_of.py', 'w').write('def expected(number):\\n    return None\\n')",
             changed,
         ),
-        helper_attack("a helper rewritten, imported and put back", put_back, changed),
-        helper_attack("compiled code of a helper, made at import", compiled, changed),
+        helper_attack("a helper rewritten, imported and restored", put_back, changed),
+        helper_attack("compiled code of a helper, created at import", compiled, changed),
         helper_attack_in_folder(
             "a helper in `_tests`",
             "roman/_tests/test_h.py",
@@ -165,8 +166,12 @@ def test_checked():
             "testsuite/deep/h.py::test_helped",
             "testsuite/deep/expected_of.py",
         ),
-        on_checked("an installed library, rewritten and put back", installed, changed),
-        on_checked("a library made at the top, imported and removed", made, &["module_replaced"]),
+        on_checked("an installed library, rewritten and restored", installed, changed),
+        on_checked(
+            "a library created at the top, imported and removed",
+            made,
+            &["module_replaced"],
+        ),
     ]
 }
 
@@ -233,14 +238,14 @@ def test_data():
     let known = GradeOptions { expected, ..GradeOptions::default() };
     let second = grade_on_task(&ground, &gold(), &known);
     assert!(second.is_resolved() && second.0.verdict.evidence.is_empty(), "{}", second.details());
-    // Only that file is expected to change.
+    // Only the snapshot file is expected to change.
     let also = format!("open('tests/helper.py', 'a').write('#')\n{}", ROMAN);
     let third = grade_on_task(&ground, &patch(&[("roman/__init__.py", Some(&also))]), &known);
     assert!(third.has_evidence("changed_during_run") && third.is_suspect(), "{}", third.details());
 }
 
-/// Honest work may change files in a folder that contains tests: code of a package with its tests
-/// next to it, and data.
+/// Honest work may change files in a folder that contains tests: a package's code next to its
+/// tests, and data.
 #[test]
 fn honest_work_in_the_folder_of_tests_is_kept() {
     let test = "from roman.more import more\n\n\ndef test_more():\n    assert more() == 2\n";

@@ -30,14 +30,14 @@ const AT_IMPORT: [(&str, &str); 19] = [
     ("a sparse file", "try_all(lambda: [os.truncate(f, 1 << 43) for f in glob('tests/*.py')])"),
     ("many large files", "fill('tests', 4 << 20)"),
     ("a full disk", "fill('/testbed', 1 << 20); fill('/tmp', 4096); fill('/', 1)"),
-    ("no inode", "fill('tests', 0)"),
+    ("no free inodes", "fill('tests', 0)"),
     ("deep folders", "os.chdir('tests')\nfor n in range(2100): os.mkdir('d'); os.chdir('d')"),
     (
         "long names",
         "os.chdir('tests')\nfor n in range(40): os.mkdir('n' * 255); os.chdir('n' * 255)",
     ),
     (
-        "links in circles",
+        "circular links",
         "for n in range(50): os.symlink(f'l{n + 1}', f'tests/l{n}')\n\
          os.symlink('l0', 'tests/l50')\nos.remove('tests/helper.py')\nos.symlink('l0', 'tests/helper.py')",
     ),
@@ -49,7 +49,10 @@ const AT_IMPORT: [(&str, &str); 19] = [
         "odd names",
         "for n in [b'a\\nb', b'\\xff\\xfe', b'-rf', b'*', b'\\x01', b' ']: open(b'tests/' + n, 'w').close()",
     ),
-    ("closed files and folders", "for f in glob('tests/*.py') + ['tests', '.']: os.chmod(f, 0)"),
+    (
+        "files and folders without permissions",
+        "for f in glob('tests/*.py') + ['tests', '.']: os.chmod(f, 0)",
+    ),
     (
         "special files",
         "import socket\nfor f in glob('tests/*.py'): os.remove(f)\nos.mkfifo('tests/test_roman.py')\n\
@@ -124,7 +127,7 @@ async fn grade_with_limits(
     graded.map(GradedPatch)
 }
 
-/// What a patch does. It does not solve the task.
+/// A patch that may exhaust its sandbox. It does not solve the task.
 pub struct Attempt {
     name: &'static str,
     patch: String,
@@ -132,12 +135,12 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// The package runs `line` when the tests import it.
+    /// Creates an attempt whose package runs `line` when the tests import the package.
     pub fn at_import(name: &'static str, line: &str) -> Self {
         Self { name, patch: cheat(line), disk_mb: 96 }
     }
 
-    /// The patch itself exhausts a sandbox with a small disk: 4,096 inodes and 24 MiB.
+    /// Creates an attempt whose patch itself exhausts a small disk: 4,096 inodes and 24 MiB.
     pub fn patch(name: &'static str, patch: String) -> Self {
         Self { name, patch, disk_mb: 24 }
     }
@@ -146,7 +149,8 @@ impl Attempt {
 /// Maximum number of concurrent gradings. Most of them only wait for their time limit.
 const CONCURRENCY: usize = 3;
 
-/// Grades all attempts and then gold. Returns the attempts without a verdict or with a resolved one.
+/// Grades all attempts and then gold. Returns the attempts that got no verdict or that resolved the
+/// task.
 pub async fn find_escaped_attempts(backend: &dyn Backend, attempts: &[Attempt]) -> Vec<String> {
     let place = tempfile::tempdir().unwrap();
     let environment = &prepare_environment(backend, place.path()).await;
@@ -168,7 +172,7 @@ pub async fn find_escaped_attempts(backend: &dyn Backend, attempts: &[Attempt]) 
     let graded: Vec<_> = stream::iter(graded).buffer_unordered(CONCURRENCY).collect().await;
     let seen =
         grade_with_limits(backend, environment, small_limits(), task, &gold()).await.unwrap();
-    assert!(seen.is_resolved() && !seen.is_suspect(), "the gold: {}", seen.details());
+    assert!(seen.is_resolved() && !seen.is_suspect(), "gold: {}", seen.details());
     graded.into_iter().flatten().collect()
 }
 
@@ -185,7 +189,7 @@ fn attempts() -> Vec<Attempt> {
         ("a long name", diff(&few(&long), None, Some("x = 1\n"))),
         ("more files than inodes", many),
         ("a patch as large as the disk", large),
-        ("a file for a folder", diff("tests/helper.py/a.py", None, Some("x = 1\n"))),
+        ("a file in place of a folder", diff("tests/helper.py/a.py", None, Some("x = 1\n"))),
     ];
     let at_import = AT_IMPORT.iter().map(|(name, line)| Attempt::at_import(name, line));
     at_import.chain(patches.map(|(name, patch)| Attempt::patch(name, patch))).collect()
@@ -196,7 +200,7 @@ pub fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("exhaustion-cache")
 }
 
-/// Connects to Docker. Prints a message and returns `None` if it is not available.
+/// Connects to Docker. Prints a message and returns `None` if Docker is not available.
 pub async fn connect_docker() -> Option<Docker> {
     match Docker::connect().await {
         Ok(docker) => Some(docker),
@@ -220,7 +224,7 @@ async fn patch_that_exhausts_its_native_sandbox_gets_a_verdict() {
 async fn patch_that_exhausts_its_container_gets_a_verdict() {
     let Some(docker) = connect_docker().await else { return };
     // Filling the disk is not tested: without a quota, all processes share the machine's disk.
-    let none = ["a full disk", "many large files", "no inode"];
+    let none = ["a full disk", "many large files", "no free inodes"];
     let attempts: Vec<_> =
         attempts().into_iter().filter(|attempt| !none.contains(&attempt.name)).collect();
     let escaped = find_escaped_attempts(&docker, &attempts).await;
@@ -282,7 +286,7 @@ fn grown_test_file_is_detected_without_reading_it() {
     assert!(!seen.is_resolved() && seen.has_evidence("changed_during_run"), "{}", seen.details());
 }
 
-/// Diagnostics that report a given value for whether the kernel killed the sandbox.
+/// Diagnostics that claim or deny, as given, that the kernel killed the sandbox.
 struct StubWitness(bool);
 
 #[async_trait::async_trait]

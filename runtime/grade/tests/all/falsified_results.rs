@@ -1,5 +1,5 @@
-//! Tests results that are falsified inside the interpreter. Grading cannot prevent this, so it
-//! detects it.
+//! Tests that grading detects results that were falsified inside the interpreter. Grading cannot
+//! prevent such changes.
 
 use crate::{
     bench::{grade_with_all_defences, grade_without, package, patch},

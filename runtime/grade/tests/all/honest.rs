@@ -39,7 +39,8 @@ fn solution_that_edits_tests_is_resolved_with_evidence() {
     assert_eq!(seen.0.verdict.integrity, Integrity::Clean);
 }
 
-/// Scaffolds submit the output of `git diff`, which may have binary files without content and submodules.
+/// Scaffolds submit the output of `git diff`, which may have binary files without content and
+/// submodules.
 #[test]
 fn parts_that_cannot_be_applied_do_not_invalidate_the_rest() {
     let binary = "diff --git a/app b/app\nnew file mode 100755\nindex 0000000..1234567\n\
@@ -87,7 +88,7 @@ fn link_in_place_of_a_test_folder_is_removed() {
     assert!(seen.is_resolved() && seen.has_evidence("test_restored"), "{}", seen.details());
 }
 
-/// Turns an edit of the hidden test into its creation.
+/// Turns a patch that edits the hidden test into one that creates this test.
 fn new_file(edit: &str) -> String {
     let mut out = String::new();
     let mut hidden = false;

@@ -337,7 +337,6 @@ def test_enters():
         assert numeral == 'IV'
 "#;
 
-/// A package with this code and the `kept` function that the bench's tests need.
 const TEST_FIRST: &str = r#"from roman import to_roman
 
 
@@ -518,6 +517,7 @@ def test_tally():
     assert tally(7) == '||||/ ||'
 "#;
 
+/// An attack whose package has this code and the `kept` function that the bench's tests need.
 fn package(name: &'static str, text: &str, expected_kinds: &'static [&'static str]) -> Attack {
     let text = format!("{text}\n\ndef kept():\n    return 'kept'\n");
     Attack::new(name, patch(&[("roman/__init__.py", Some(text.as_str()))]), expected_kinds)
@@ -531,7 +531,7 @@ fn answer_reading_package(read: &str) -> String {
 /// Only screening detects this attack: see `known.rs`.
 pub fn module_dict_attack() -> Attack {
     package(
-        "the table of a module of tests, past the module",
+        "a test module's table, bypassing the module",
         &answer_reading_package(READ_MODULE_DICT),
         &[],
     )
@@ -545,7 +545,7 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
         (
             &["see_readers"],
             package(
-                "the table of a module of tests, by its name",
+                "a test module's table, by its name",
                 &answer_reading_package(READ_MODULE_BY_NAME),
                 &["tests_read"],
             )
@@ -584,7 +584,7 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
         (
             &["see_readers"],
             package(
-                "data that a test expects, beside what it hands over",
+                "data that a test expects, next to the data that it passes",
                 SIBLING_DATA_READER,
                 &["tests_read"],
             )
@@ -667,7 +667,7 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
         (
             &["fingerprints"],
             package(
-                "a method of a test's class, taken away by its base",
+                "a method of a test's class, removed by its base class",
                 METHOD_OVERRIDER,
                 &["module_replaced"],
             )
@@ -703,7 +703,7 @@ fn canary_attacks() -> Vec<(&'static [&'static str], Attack)> {
         (
             &["canaries", "tell_failures"],
             package(
-                "the records overheard, to recognize canaries",
+                "records read by a listener, to recognize canaries",
                 RECORD_LISTENER,
                 &["canary_passed", "hook_failed", "exit_without_end"],
             )
@@ -729,7 +729,7 @@ fn canary_attacks() -> Vec<(&'static [&'static str], Attack)> {
         (
             &["canaries", "fingerprints"],
             package(
-                "a with statement left without its exception",
+                "a with statement that swallows its exception",
                 EXCEPTION_SWALLOWER,
                 &["exception_swallowed"],
             )
@@ -751,12 +751,13 @@ fn each_attack_is_detected_and_succeeds_without_its_defence() {
 /// functions that the recorder puts into other modules must not lead to the canaries.
 #[test]
 fn functions_of_the_recorder_do_not_lead_to_the_canaries() {
-    let attack = package("what the recorder's functions close over", CANARY_SEARCHER, &[]);
+    let attack = package("the closures of the recorder's functions", CANARY_SEARCHER, &[]);
     let seen = attack.grade(defences_without_screening());
     assert!(!seen.is_resolved(), "{}", seen.details());
 }
 
-/// Code that reads the canaries from the pipe and writes them back must not learn what they contain.
+/// Code that reads the canaries from the pipe and writes them back must not learn what they
+/// contain.
 #[test]
 fn canaries_in_the_pipe_are_unreadable() {
     let attack =

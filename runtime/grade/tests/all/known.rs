@@ -48,7 +48,7 @@ def to_roman(number):
 /// tests are loaded.
 pub fn exchanged_expectation() -> Attack {
     import_attack(
-        "an expectation of the test's module exchanged",
+        "an expectation in the test's module replaced",
         "def later(frame, event, argument):
     if event == 'return' and frame.f_code.co_name == '<module>' and frame.f_code.co_filename.endswith('test_late.py'):
         frame.f_globals['EXPECTED'] = None
@@ -88,7 +88,7 @@ def to_roman(number):
 /// other code are reported.
 pub fn own_methods_called() -> Attack {
     call_attack(
-        "the recorder's own methods called",
+        "calls to the recorder's own methods",
         "session = find('Session')
 recorder = [p for p in session.config.pluginmanager.get_plugins() if type(p).__name__ == 'Recorder'][0]
 from _pytest.reports import TestReport
@@ -106,7 +106,7 @@ pub fn attacks() -> Vec<Attack> {
     vec![
         known(
             Attack::new(
-                "the canaries found among all objects",
+                "canaries found among all objects",
                 patch(&[("roman/__init__.py", Some(FINDS_CANARIES))]),
                 &[],
             ),
@@ -121,8 +121,8 @@ pub fn attacks() -> Vec<Attack> {
 fn seen_by_canaries() -> Vec<Attack> {
     let whole = |name, text| Attack::new(name, patch(&[("roman/__init__.py", Some(text))]), &[]);
     vec![
-        whole("the expected value taken from the caller", WALKS_THE_STACK),
-        whole("an assertion exchanged and put back within one call", PUTS_BACK)
+        whole("the expected value read from the caller", WALKS_THE_STACK),
+        whole("an assertion replaced and restored within one call", PUTS_BACK)
             .with_source_file(
                 "tests/test_unit.py",
                 "import unittest\nfrom roman import to_roman\n\n\nclass TestRoman(unittest.TestCase):\n    def test_four(self):\n        found = to_roman(4)\n        self.assertEqual(found, ''.join(['I', 'V']))\n",

@@ -1,6 +1,5 @@
-//! Runs each attack with different defences disabled. The attack fails if all defences are enabled,
-//! and also if only one of the defences against it is. It succeeds if all defences against it are
-//! disabled.
+//! Runs each attack with different defences disabled. An attack fails if any of the defences
+//! against it is enabled, and succeeds if all of these defences are disabled.
 
 use std::{
     collections::BTreeSet,
@@ -29,11 +28,11 @@ use crate::{
 /// Maximum number of concurrent gradings.
 const CONCURRENCY: usize = 2;
 
-/// An attack and the defences that stop it. Each of them alone is enough.
+/// An attack and the defences that stop it. Each of these defences alone is enough.
 struct Case {
     attack: String,
     stopped_by: Vec<String>,
-    /// Defences that only sometimes stop it. They are disabled whenever another defence is
+    /// Defences that only sometimes stop the attack. They are disabled whenever another defence is
     /// disabled.
     by_chance: Vec<String>,
     grade: Box<dyn Fn(Defences) -> GradedPatch + Send + Sync>,
@@ -118,7 +117,7 @@ fn other_cases() -> Vec<Case> {
     let unseen = known::exchanged_expectation();
     vec![
         Case::new(
-            "a patched runner that leaves before the end",
+            "a patched runner that exits before the end",
             &["require_end", "canaries", "fingerprints"],
             move |defences| grade_patch(&leaves, defences, &[]),
         ),
@@ -137,7 +136,7 @@ fn other_cases() -> Vec<Case> {
         ),
         Case::new(reader.name, &["see_readers"], move |defences| reader.grade(defences)),
         Case::new(
-            "an expectation exchanged by a profile function",
+            "an expectation replaced by a profile function",
             &["screen_patch", "see_readers"],
             move |defences| unseen.grade(defences),
         ),
@@ -149,7 +148,7 @@ fn other_cases() -> Vec<Case> {
     ]
 }
 
-/// Attacks on the recorder itself, and indirect ones.
+/// Attacks on the recorder itself, and indirect attacks.
 fn recorder_cases() -> Vec<Case> {
     let attacks = recorder_attacks::attacks().into_iter().chain(indirect::attacks());
     attacks

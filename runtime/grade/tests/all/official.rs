@@ -83,7 +83,7 @@ pub fn swe_bench(task: &mut Task) {
     task.benchmark = benchmark("swe-bench", details);
 }
 
-/// All tests run, as in most profiles. The agent did not see those that fail.
+/// All tests run, as in most profiles. The agent did not see the tests that fail.
 fn swe_smith(task: &mut Task) {
     let details = json!({
         "test_cmd": "python -m pytest --disable-warnings --color=no --tb=no --verbose",
@@ -181,8 +181,8 @@ fn task_resolved_only_officially_is_not_clean() {
     is_seen(&graded.merge_official(run, &expected).verdict);
 }
 
-/// The code under test removes tests. This fools a grader that relies on the tests collected in the
-/// graded run. Frozen ids prevent that.
+/// The code under test removes tests. This would fool a grader that relies on the tests collected
+/// in the graded run, but not one that uses frozen ids.
 #[test]
 fn test_file_has_the_tests_of_the_unmasked_source() {
     let parametrized = "import pytest\nimport roman\nfrom roman import to_roman\n\n\n\
@@ -241,7 +241,7 @@ fn test_file_failing_on_the_unmasked_source_is_a_fault() {
     }
 }
 
-/// The agent may see the test and change it. Both policies restore it.
+/// The agent may see and change the test, but both policies restore it.
 #[test]
 fn shown_test_is_restored_by_both_procedures() {
     let white = |task: &mut Task| {
@@ -274,8 +274,8 @@ fn patch_that_does_not_apply_is_not_resolved() {
 }
 
 /// SWE-smith removes its hidden tests before it applies a patch, so a patch that changes such a
-/// file does not apply. SWE-bench writes the tests after it applies the patch, so there the change
-/// does no harm.
+/// file does not apply. SWE-bench writes the tests after it applies the patch, so the change does
+/// no harm in SWE-bench.
 #[test]
 fn file_at_a_hidden_test_path_breaks_only_one_harness() {
     let own = "diff --git a/tests/test_roman.py b/tests/test_roman.py\nnew file mode 100644\n\
@@ -290,7 +290,7 @@ fn file_at_a_hidden_test_path_breaks_only_one_harness() {
     assert_eq!(policy_results(&combined_verdict(hidden, &patch)), (true, true));
 }
 
-/// Changes of a patch to visible tests are also reverted.
+/// Changes that a patch makes to visible tests are also reverted.
 #[test]
 fn swe_smith_restores_all_expected_tests() {
     let easy = "def test_kept():\n    assert False\n\n\ndef test_helper():\n    assert False\n";
@@ -337,7 +337,8 @@ fn official_run_has_the_variables_of_the_image() {
     );
     let _tmp = TMP_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    // An image may set no variables. Without an image, the official run has Proctor's own variables.
+    // An image may set no variables. Without an image, the official run has Proctor's own
+    // variables.
     for (is_image, env, expected) in
         [(true, Some("yes"), true), (true, None, true), (false, None, false)]
     {

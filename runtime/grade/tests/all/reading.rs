@@ -60,7 +60,7 @@ pub fn attacks() -> Vec<Attack> {
              os.symlink(os.path.abspath('tests/test_roman.py'), name)\n    return open(name).read()",
         ),
         reader(
-            "tests read in a thread of the library's",
+            "tests read in a standard library thread",
             "import linecache, os\nfrom concurrent.futures import ThreadPoolExecutor\n\n\
              def read():\n    name = os.path.abspath('tests/test_roman.py')\n    \
              lines = ThreadPoolExecutor(1).submit(linecache.getlines, name)\n    \
@@ -138,7 +138,7 @@ def shown():
         let late =
             "from roman import to_roman\n\n\ndef test_late():\n    assert to_roman(4) == 'IV'\n";
         let patch = patch(&[("roman/__init__.py", Some(text.as_str()))]);
-        let attack = Attack::new("a stack that is shown", patch, &["canary_passed"])
+        let attack = Attack::new("a printed stack", patch, &["canary_passed"])
             .with_source_file("tests/test_late.py", late)
             .with_fail_to_pass("tests/test_late.py::test_late");
         let seen = attack.grade(defences_without_screening());
@@ -170,7 +170,7 @@ def to_roman(number):
     assert!(attack.is_stopped(&seen), "{}", seen.details());
 }
 
-/// Until pytest has used them, the marks of a test contain the values of its parameters.
+/// A test's marks contain the values of its parameters until pytest has used the marks.
 #[test]
 fn marks_do_not_reveal_parameter_values() {
     let text = "import sys
@@ -194,8 +194,8 @@ def to_roman(number):
     assert!(!seen.is_resolved(), "{}", seen.details());
 }
 
-/// If a test opens a file by a relative name, it gets the file in the work directory. Otherwise the
-/// changed directory is reported.
+/// A test that opens a file by a relative name must get the file in the work directory. A changed
+/// working directory is therefore reported.
 #[test]
 fn changed_working_directory_is_detected() {
     let text = "import os

@@ -1,5 +1,5 @@
-//! Attacks on the recorder itself: its hooks, the functions that it calls, its observations. Each
-//! is stopped by one of the recorder's own defences and succeeds without it.
+//! Attacks on the recorder itself: its hooks, the functions that it calls, its observations. One of
+//! the recorder's own defences stops each attack, and the attack succeeds without this defence.
 
 use crate::{attack::Attack, bench};
 
@@ -27,7 +27,8 @@ def to_roman(number):
     return {int(value): numeral for value, numeral in found}[number]
 "#;
 
-/// A path-like object that raises when its class is accessed. A program gets it and reads the tests.
+/// A path-like object that raises an exception when its class is accessed. A program that receives
+/// this path reads the tests.
 const RAISING_PATH_ATTACK: &str = r#"import re
 import subprocess
 
@@ -54,7 +55,7 @@ def to_roman(number):
     return {int(value): numeral for value, numeral in found}[number]
 "#;
 
-/// Replaces the class of tests with one whose code is not in a file.
+/// Replaces the tests' class with a class whose code is not in a file.
 const TEST_CLASS_ATTACK: &str = r#"
 import sys
 
@@ -235,7 +236,7 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
         (
             &["see_watchers"],
             watcher(
-                "a callback of the collector that changes what a test expects",
+                "a garbage collector callback that changes what a test expects",
                 GC_CALLBACK_ATTACK,
             ),
         ),
@@ -249,11 +250,11 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
         ),
         (
             &["follow_forks"],
-            package("the tests read by a forked process", FORK_ATTACK, &["tests_read"]),
+            package("tests read by a forked process", FORK_ATTACK, &["tests_read"]),
         ),
         (
             &["see_openings"],
-            package("the tests read by a program that finds them", PROGRAM_ATTACK, &["tests_read"]),
+            package("tests read by a program that finds them", PROGRAM_ATTACK, &["tests_read"]),
         ),
         (
             &["tell_failures", "see_openings"],
@@ -261,7 +262,7 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
         ),
         (
             &["compare_objects"],
-            package("the class of a test exchanged", TEST_CLASS_ATTACK, &["interpreter_patched"]),
+            package("a test's class replaced", TEST_CLASS_ATTACK, &["interpreter_patched"]),
         ),
         (
             &["see_watchers", "see_readers"],
@@ -270,7 +271,7 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
         (
             &["compare_snapshots"],
             package(
-                "a function of the standard library in the place of another",
+                "a standard library function in place of another",
                 REPLACED_FUNCTION_ATTACK,
                 &["module_replaced"],
             )
@@ -301,8 +302,8 @@ fn forked_process_that_runs_tests_is_detected() {
     assert!(!open.has_evidence("interpreter_patched"), "{}", open.details());
 }
 
-/// The patch swallows every exception in a `with` statement. The recorder detects that on Python 3.12 and
-/// later; a canary in the statement detects it on every version.
+/// The patch swallows every exception in a `with` statement. The recorder detects that on Python
+/// 3.12 and later; a canary in the statement detects it on every version.
 #[test]
 fn canary_in_a_with_statement_detects_swallowed_exceptions() {
     let swallows = "class quiet:

@@ -37,8 +37,8 @@ impl RunnerTask {
         .unwrap()
     }
 
-    /// Grades this text in place of the solution. Screening is disabled, because it detects many attacks
-    /// by their text.
+    /// Grades this text in place of the solution. Screening is disabled, because it detects many
+    /// attacks by their text.
     fn grade_text(&self, text: &str, others: &[(&str, &str)]) -> GradedPatch {
         self.grade_text_with(text, others, defences_without_screening())
     }
@@ -144,13 +144,14 @@ fn node_report_is_read_only_from_the_pipe() {
     let seen = node_junit().grade_text(&code, &[]);
     assert!(!seen.is_resolved(), "{}", seen.details());
     assert_eq!(seen.status("adds"), TestStatus::Missing, "{}", seen.details());
-    // A test process does not get the results pipe, so it cannot write to it.
+    // A test process does not get the results pipe, so the process cannot write to the pipe.
     let code = format!("require('node:fs').writeSync(3, \"{forged}\");\nprocess.exit(0);\n");
     let seen = node_junit().grade_text(&code, &[]);
     assert!(!seen.is_resolved() && seen.status("adds") != TestStatus::Passed, "{}", seen.details());
 }
 
-/// Returns each attack: its name, its code, and the evidence if the report says that all tests passed.
+/// Returns each attack: its name, its code, and the evidence if the report says that all tests
+/// passed.
 fn node_attacks() -> Vec<(&'static str, String, Option<&'static str>)> {
     let events = |change: &str| {
         format!(

@@ -37,7 +37,8 @@ fn early_exit_is_detected() {
     assert!(!grade_without(&edit, &["require_end"]).has_evidence("exit_without_end"));
 }
 
-/// Writes every record that the recorder would send to every descriptor, and exits.
+/// Returns code that forges every record the recorder would send, writes all of them to every open
+/// file descriptor, and exits.
 pub fn forgery() -> String {
     let ids: Vec<&str> = F2P.into_iter().chain(P2P).collect();
     script("forged-records.py").replace("{{ tests }}", &format!("{ids:?}"))

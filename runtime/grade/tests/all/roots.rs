@@ -16,7 +16,7 @@ fn shadow_json_source() -> String {
     script("shadow.py").replace("{{ tests }}", &format!("{ids:?}"))
 }
 
-/// A test whose assertions come from a library of the environment.
+/// A test whose assertions come from a library installed in the environment.
 const CHECKLIB_TEST: &str = "from checklib import check
 from roman import to_roman
 
@@ -71,9 +71,13 @@ pub fn attacks() -> Vec<Attack> {
             .with_env("PYTHONPATH", "/nowhere:WORKDIR/more/../plugins")
             .with_source_file("more/README", "\n")
             .with_added_file("plugins/encodings/__init__.py", "import os\nos._exit(0)\n"),
-        Attack::cheat("a plugin of pytest's name in a PYTHONPATH folder", "", replaced)
-            .with_env("PYTHONPATH", "WORKDIR/plugins")
-            .with_added_file("plugins/pluggy.py", PASS_ALL),
+        Attack::cheat(
+            "a module with the name of a pytest dependency in a PYTHONPATH folder",
+            "",
+            replaced,
+        )
+        .with_env("PYTHONPATH", "WORKDIR/plugins")
+        .with_added_file("plugins/pluggy.py", PASS_ALL),
         checklib_attack("an assertion library at the top", replaced)
             .with_added_file("checklib.py", FAKE_CHECKLIB),
         checklib_attack("an assertion library in a folder without code", replaced)
@@ -86,17 +90,20 @@ pub fn attacks() -> Vec<Attack> {
             .with_source_file("pyproject.toml", INI)
             .with_added_file("vendored/python/checklib/__init__.py", FAKE_CHECKLIB),
         checklib_attack(
-            "an assertion library where a conftest looks by code",
+            "an assertion library where a conftest looks by a computed path",
             &["module_replaced"],
         )
         .with_source_file("tests/conftest.py", PUTS_ON_PATH_BY_CODE)
         .with_added_file("plugins/checklib.py", FAKE_CHECKLIB),
-        checklib_attack("the same, taking itself off the import path", &["module_replaced"])
-            .with_source_file("tests/conftest.py", PUTS_ON_PATH_BY_CODE)
-            .with_added_file(
-                "plugins/checklib.py",
-                &format!("import sys\ndel sys.path[0]\n{FAKE_CHECKLIB}"),
-            ),
+        checklib_attack(
+            "a fake library that removes its folder from the import path",
+            &["module_replaced"],
+        )
+        .with_source_file("tests/conftest.py", PUTS_ON_PATH_BY_CODE)
+        .with_added_file(
+            "plugins/checklib.py",
+            &format!("import sys\ndel sys.path[0]\n{FAKE_CHECKLIB}"),
+        ),
     ]
 }
 
@@ -111,7 +118,8 @@ fn shadowing_module_on_pythonpath_is_removed() {
     // The recorder does not load the module even if it is not removed.
     let left = attack.grade(Defences::default().without("remove_shadowing"));
     assert!(!left.is_resolved(), "{}", left.details());
-    attack_named("a plugin of pytest's name in a PYTHONPATH folder").assert_stopped_by(&[]);
+    attack_named("a module with the name of a pytest dependency in a PYTHONPATH folder")
+        .assert_stopped_by(&[]);
     // This module ends the interpreter before it reads the recorder.
     let attack = attack_named("encodings in a PYTHONPATH folder");
     attack.assert_stopped_by(&[]);
@@ -135,7 +143,8 @@ fn module_that_shadows_the_environment_is_detected() {
         }
         attack.assert_stopped_by(&["remove_shadowing", "guard_roots", "fingerprints"]);
     }
-    attack_named("the same, taking itself off the import path").assert_stopped_by(&[]);
+    attack_named("a fake library that removes its folder from the import path")
+        .assert_stopped_by(&[]);
 }
 
 /// A patch may add modules. Only names that already exist elsewhere are guarded.

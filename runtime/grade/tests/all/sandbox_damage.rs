@@ -10,13 +10,16 @@ use crate::{
 
 /// Damage to the interpreter and its streams.
 const INTERPRETER_DAMAGE: [(&str, &str); 18] = [
-    ("its own end", "os._exit(0)"),
-    ("its parent's end", "os.kill(os.getppid(), 9)\nos.kill(-1, 9)\nos.kill(os.getpid(), 9)"),
+    ("an early exit", "os._exit(0)"),
+    (
+        "a killed parent process",
+        "os.kill(os.getppid(), 9)\nos.kill(-1, 9)\nos.kill(os.getpid(), 9)",
+    ),
     ("a crash", "import ctypes\nctypes.string_at(0)"),
     ("closed descriptors", "os.closerange(0, 1024)"),
-    ("a flood without end", "while True: os.write(1, b'x' * (1 << 20))"),
+    ("endless output", "while True: os.write(1, b'x' * (1 << 20))"),
     (
-        "results without end",
+        "endless results",
         "while True:\n    for fd in range(3, 24): try_all(lambda: os.write(fd, b'{}\\n' * 20000))",
     ),
     (
@@ -24,7 +27,7 @@ const INTERPRETER_DAMAGE: [(&str, &str); 18] = [
         "for fd in range(3, 24): try_all(lambda: [os.write(fd, b'[' * (1 << 20)) for n in range(1024)])",
     ),
     (
-        // It uses the recorder's own objects, so the records are authentic.
+        // This attempt uses the recorder's own objects, so the records are authentic.
         "millions of results",
         "import gc\nfrom _pytest.config import Config\nfrom _pytest.reports import TestReport\n\
          hook = next(o for o in gc.get_objects() if isinstance(o, Config)).hook\n\
@@ -35,7 +38,7 @@ const INTERPRETER_DAMAGE: [(&str, &str); 18] = [
     ("a deep literal", "eval('[' * 5000000)"),
     ("a hang", "while True: pass"),
     (
-        "a hang that nothing interrupts",
+        "a hang that ignores all signals",
         "signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\nwhile True:\n    try: time.sleep(999)\n\
          \x20   except BaseException: pass",
     ),
@@ -71,18 +74,18 @@ const LASTING_DAMAGE: [(&str, &str); 20] = [
         "for n in range(100):\n    if os.fork() == 0:\n        os.setsid()\n        while True: pass",
     ),
     (
-        "memory of many",
+        "memory of many processes",
         "for n in range(40):\n    if os.fork() == 0:\n        x = []\n\
          \x20       while True: x.append(bytearray(os.urandom(1 << 20)))\ntime.sleep(600)",
     ),
     (
-        "memory that stays",
+        "shared memory",
         "import ctypes\nc = ctypes.CDLL(None)\nc.shmat.restype = ctypes.c_void_p\nfor n in range(99):\n\
          \x20   at = c.shmat(c.shmget(0, 1 << 23, 0o1600), None, 0)\n\
          \x20   if at and at != 2 ** 64 - 1: ctypes.memset(at, 1, 1 << 23)\nfill('/dev/shm', 1 << 20)",
     ),
     (
-        "memory of sockets",
+        "socket buffers",
         "import socket\nheld = []\nwhile True:\n    try: a, b = socket.socketpair()\n    except OSError: break\n\
          \x20   a.setblocking(False); held += [a, b]\n    try_all(lambda: [a.send(b'x' * 65536) for n in range(99)])",
     ),
@@ -102,11 +105,11 @@ const LASTING_DAMAGE: [(&str, &str); 20] = [
         "for d in ['/usr', '/bin', '/lib', '/lib64', '/etc', '/venv', '/tmp', '/dev']: shutil.rmtree(d, True)",
     ),
     (
-        "a closed root",
+        "a root directory without permissions",
         "for d in ['/testbed', '/tmp', '/venv', '/etc', '/']: try_all(lambda: os.chmod(d, 0))",
     ),
     (
-        "no place for temporary files",
+        "no folder for temporary files",
         "shutil.rmtree('/tmp', True)\ntry_all(lambda: os.rename('/tmp', '/gone'))\nos.symlink('/nowhere', '/tmp')",
     ),
     (
@@ -114,8 +117,11 @@ const LASTING_DAMAGE: [(&str, &str); 20] = [
         "os.rename('/testbed', '/elsewhere')\nos.symlink('/testbed', '/testbed')",
     ),
     ("a work directory that is a file", "shutil.rmtree('/testbed')\nopen('/testbed', 'w').close()"),
-    ("tests that are all processes", "shutil.rmtree('tests')\nos.symlink('/proc', 'tests')"),
-    ("tests that are everything", "shutil.rmtree('tests')\nos.symlink('/', 'tests')"),
+    ("a link from the tests to /proc", "shutil.rmtree('tests')\nos.symlink('/proc', 'tests')"),
+    (
+        "a link from the tests to the root directory",
+        "shutil.rmtree('tests')\nos.symlink('/', 'tests')",
+    ),
     (
         "odd times",
         "for n, f in enumerate(glob('tests/*.py')): os.utime(f, ns=((-1) ** n << 61, (-1) ** n << 61))",
@@ -131,12 +137,12 @@ const LASTING_DAMAGE: [(&str, &str); 20] = [
          \x20   for f in held: try_all(lambda: fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_RDLCK))\n    time.sleep(600)",
     ),
     (
-        "an end of the first process",
+        "a killed first process",
         "import ctypes\nc = ctypes.CDLL(None)\nfor n in range(1, 65): try_all(lambda: os.kill(1, n))\n\
          c.reboot(0x1234567); c.ptrace(16, 1, 0, 0); c.syscall(438, c.syscall(434, 1, 0), 0, 0)",
     ),
     (
-        "an hour's work for whoever looks",
+        "many thousands of files in the tests",
         "os.chdir('tests')\nfor n in range(400):\n    try_all(lambda: os.mkdir(f'{n}'))\n\
          \x20   try_all(lambda: [open(f'{n}/{m}', 'w').close() for m in range(400)])",
     ),
@@ -155,7 +161,7 @@ fn patches() -> Vec<(&'static str, String)> {
     vec![
         ("long components", diff(&format!("tests/{}a.py", component.repeat(3)), None, text)),
         (
-            "components past a path",
+            "a path longer than the limit",
             diff(&format!("tests/{}a.py", component.repeat(20)), None, text),
         ),
         (
@@ -164,7 +170,7 @@ fn patches() -> Vec<(&'static str, String)> {
         ),
         ("a link to itself", link("tests/helper2.py", "helper2.py")),
         ("a link to memory", link("tests/more/helper.py", "/proc/self/mem")),
-        ("a link to everything", link("tests/all", "/")),
+        ("a link to the root directory", link("tests/all", "/")),
     ]
 }
 

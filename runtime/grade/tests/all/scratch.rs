@@ -1,4 +1,4 @@
-//! Tests submissions from scratch that use the library that they are supposed to rewrite.
+//! Tests from-scratch submissions that use the original library instead of rewriting it.
 
 use proctor_grade::{Defences, FrozenIds, GradeOptions, grade};
 use proctor_types::{Benchmark, Task};
@@ -131,8 +131,8 @@ fn use_of_the_library_is_reported_by_name() {
             "imports roman",
             "import importlib\nto_roman = importlib.import_module('ro' + 'man').to_roman\n".into(),
         ),
-        // It waits until a test has imported the library. This is only detected if attribute access
-        // is checked.
+        // This submission waits until a test has imported the library. The use is only detected if
+        // attribute access is checked.
         (
             "agent_code.to_roman is to_roman of roman/__init__.py",
             "import sys\ndef __getattr__(name):\n    return getattr(sys.modules['roman'], name)\n"
@@ -140,7 +140,7 @@ fn use_of_the_library_is_reported_by_name() {
         ),
         (
             "to_roman is to_roman of roman/__init__.py",
-            // It wraps the library's function once a test has loaded the library.
+            // This submission wraps the library's function once a test has loaded the library.
             own("import functools, sys") + "\n_own = to_roman\n\n\ndef to_roman(n):\n    theirs = sys.modules['roman'].to_roman\n    globals()['to_roman'] = functools.wraps(theirs)(lambda n: _own(n))\n    return _own(n)\n",
         ),
         (
@@ -175,8 +175,8 @@ fn use_of_the_library_is_reported_by_name() {
     }
 }
 
-/// Libraries may expose their classes under another module than the one that defines them, and a rewrite
-/// may do the same. A class that really belongs to the library is still reported.
+/// Libraries may expose their classes under another module than the one that defines them, and a
+/// rewrite may do the same. A class that really belongs to the library is still reported.
 #[test]
 fn own_class_may_claim_the_module_of_the_library() {
     let errors = "\n\nclass NumeralWarning(UserWarning):\n    __module__ = 'roman'\n\n\n\
@@ -197,7 +197,7 @@ fn own_class_may_claim_the_module_of_the_library() {
     assert!(!seen.is_resolved() && told, "{}", seen.details());
 }
 
-/// If no test needs the library, it is removed for all code.
+/// If no test needs the library, grading removes it, so that no code can use it.
 #[test]
 fn library_is_removed_if_no_test_mentions_it() {
     for text in [

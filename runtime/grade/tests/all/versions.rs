@@ -29,7 +29,8 @@ fn python_with(name: &str, packages: &[&str]) -> PathBuf {
     python
 }
 
-/// Grades a patch on the bench's task after `edit` changed it. `edit` also gets the sandbox's folder.
+/// Grades a patch on the bench's task after `edit` changed the task. `edit` also receives the
+/// sandbox's folder.
 fn graded(
     python: &Path,
     patch: &str,

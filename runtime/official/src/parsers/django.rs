@@ -36,7 +36,7 @@ pub(super) fn parse(log: &str) -> Result<StatusMap, ParserCrash> {
             if !line.ends_with(suffix) {
                 continue;
             }
-            // The harness contains this exception for a single instance, django__django-7188.
+            // The harness has this special case for a single instance, django__django-7188.
             if line.starts_with("Applying sites.0002_alter_domain_unique...test_no_migrations")
                 && let Some((_, rest)) = line.split_once("...")
             {

@@ -86,7 +86,7 @@ static OPENLAYERS_FAILURES: LazyLock<[Regex; 4]> = LazyLock::new(|| {
     .map(python_pattern)
 });
 
-/// `parse_log_openlayers`: the failures of karma, mocha and its own rendering tests.
+/// `parse_log_openlayers`: the failures of karma, mocha and OpenLayers' own rendering tests.
 pub(super) fn parse_openlayers(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     for pattern in OPENLAYERS_FAILURES.iter() {

@@ -1,5 +1,5 @@
-//! SWE-bench-Live's default: the original `parse_log_pytest`, with its words mapped to pass, skip
-//! and fail.
+//! SWE-bench-Live's default: the original `parse_log_pytest`, with the status words mapped to pass,
+//! skip and fail.
 
 use crate::parsers::{Edition, StatusMap, pytest};
 
@@ -12,7 +12,7 @@ pub(super) fn parse(log: &str) -> StatusMap {
         } else if word.contains("skip") {
             "SKIPPED"
         } else {
-            // Expected failures count as failures too.
+            // Expected failures also count as failures.
             "FAILED"
         };
         map.set(name, status);

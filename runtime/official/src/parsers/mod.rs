@@ -1,7 +1,7 @@
 //! The log parsers of the official graders. Each version's bugs are reproduced exactly.
 //!
-//! A benchmark's expected ids are output of its parser, so a better parser would match fewer of
-//! them. Never fix bugs here. `crate::reader` is the module that reads logs correctly.
+//! A benchmark's expected ids come from its own parser, so a more accurate parser would match fewer
+//! ids. Never fix bugs here. `crate::reader` is the module that reads logs correctly.
 
 mod crash;
 mod django;

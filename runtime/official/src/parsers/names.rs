@@ -1,4 +1,5 @@
-//! The closed set of official parsers: their names, their editions, and what they need to know about a row.
+//! The closed set of official parsers: their names, their editions, and the facts about a row that
+//! they need.
 
 use serde::Deserialize;
 
@@ -19,7 +20,7 @@ pub enum ParserName {
     Featurebench,
     FeaturebenchSubfailed,
     FeaturebenchVerbose,
-    /// SWE-bench-Live's `pytest`. Its harness maps the words to pass, skip and fail.
+    /// SWE-bench-Live's `pytest`. Its harness maps the status words to pass, skip and fail.
     Live,
     /// SWE-smith's profile for Python repositories.
     Smith,
@@ -69,7 +70,7 @@ pub enum ParserName {
 }
 
 impl ParserName {
-    /// Returns the name in policy files.
+    /// Returns the parser's name in policy files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pytest => "pytest",

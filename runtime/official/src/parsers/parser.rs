@@ -1,4 +1,4 @@
-//! Runs the official parser of a name and an edition.
+//! Runs the official parser with a given name and edition.
 
 use crate::parsers::{
     StatusMap,
@@ -25,7 +25,7 @@ impl ParserName {
     }
 }
 
-/// Reads `log` like the parser of this edition, without facts about the row.
+/// Reads `log` as the parser of this edition does, without facts about the row.
 ///
 /// # Errors
 ///
@@ -34,7 +34,7 @@ pub fn parse(parser: ParserName, edition: Edition, log: &str) -> Result<StatusMa
     parse_row(parser, edition, log, RowFacts::default())
 }
 
-/// Reads a row's log like the parser of this edition.
+/// Reads a row's log as the parser of this edition does.
 ///
 /// # Errors
 ///

@@ -53,15 +53,15 @@ fn parse_line(edition: Edition, line: &str) -> Option<(String, String)> {
     Some((status.to_owned(), name.to_owned()))
 }
 
-/// Whether the line is `SKIPPED [3] path:line: reason`. Such a line names no test. Recognized since
-/// 5.0.
+/// Whether the line is `SKIPPED [3] path:line: reason`, which names no test. Only edition 5
+/// recognizes such lines.
 pub(super) fn is_skip_summary(status: &str, name: &str) -> bool {
     let count = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
     status == "SKIPPED"
         && count.is_some_and(|count| !count.is_empty() && count.chars().all(char::is_numeric))
 }
 
-/// Cuts a path in a parameter to its last component, and drops everything after the last `]`.
+/// Shortens a path in a parameter to its last component, and drops everything after the last `]`.
 fn shorten_parameter_path(name: &str) -> String {
     let Some(open) = name.find('[') else { return name.to_owned() };
     let Some(close) = name.rfind(']').filter(|close| *close > open) else {

@@ -45,7 +45,8 @@ pub(super) fn parse_pytest_v2(edition: Edition, log: &str) -> Result<StatusMap, 
     Ok(map)
 }
 
-/// Since 5.0, spaces in ids are kept. The message is removed only from `FAILED` lines.
+/// Reads a line as edition 5 does: keeps spaces in ids, and removes the message only from `FAILED`
+/// lines.
 fn read_v5_line(map: &mut StatusMap, line: &str, starts: bool) {
     let line = match line.split_once(" - ") {
         Some((head, _)) if line.starts_with("FAILED") => head,
@@ -83,7 +84,7 @@ pub(super) fn parse_pydantic(log: &str) -> Result<StatusMap, ParserCrash> {
     Ok(map)
 }
 
-/// Removes only colors with a single number, and every control character, including tabs.
+/// Removes color codes that have a single number, and every control character, including tabs.
 fn strip_colors_and_controls(line: &str) -> String {
     COLOR.replace_all(line, "").chars().filter(|c| !('\x01'..='\x1f').contains(c)).collect()
 }

@@ -1,7 +1,7 @@
 //! Compares independent sources for one run: the exit status, the runner's own totals, and the
 //! results in the log.
-//! Every reader fills in what its runner reports. If the sources disagree, the log lacks part of
-//! the run or shows results of something else.
+//! Every reader fills in what its runner reports. If the sources disagree, part of the run is
+//! missing from the log, or the log shows results of something else.
 
 use proctor_types::plural;
 
@@ -48,15 +48,16 @@ impl RunCounts {
         if let Some(counted) = self.counted {
             if counted > self.shown_max {
                 let shown = self.shown_max;
-                found.push(format!("failures counted: {counted}, shown: {shown}"));
+                found.push(format!("failures counted by the runner: {counted}, shown: {shown}"));
             }
             if counted < self.shown_min {
                 let shown = self.shown_min;
-                found.push(format!("failures shown: {shown}, counted: {counted}"));
+                found.push(format!("failures shown: {shown}, counted by the runner: {counted}"));
             }
         }
         if let Some(can_pass) = self.can_pass.filter(|can_pass| self.passed > *can_pass) {
-            found.push(format!("tests read as passed: {}, counted: {can_pass}", self.passed));
+            let passed = self.passed;
+            found.push(format!("passed tests shown: {passed}, counted by the runner: {can_pass}"));
         }
         found
     }
@@ -97,10 +98,10 @@ mod tests {
         let failed = RunCounts { exit: Some(0), succeeded: Some(false), ..RunCounts::default() };
         assert_eq!(of(failed), "exit status 0, but the run reports a failure");
         let hidden = RunCounts { counted: Some(3), shown_max: 2, ..RunCounts::default() };
-        assert_eq!(of(hidden), "failures counted: 3, shown: 2");
+        assert_eq!(of(hidden), "failures counted by the runner: 3, shown: 2");
         let shown = RunCounts { shown_min: 1, shown_max: 1, ..good() };
-        assert_eq!(of(shown), "failures shown: 1, counted: 0");
+        assert_eq!(of(shown), "failures shown: 1, counted by the runner: 0");
         let many = RunCounts { can_pass: Some(1), passed: 2, ..RunCounts::default() };
-        assert_eq!(of(many), "tests read as passed: 2, counted: 1");
+        assert_eq!(of(many), "passed tests shown: 2, counted by the runner: 1");
     }
 }

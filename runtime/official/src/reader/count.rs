@@ -16,7 +16,8 @@ use crate::{
     reader::pytest_session::{Totals, is_heading, parse_totals, section_after_start},
 };
 
-/// Absent if xdist workers are used, because each worker collects all tests.
+/// The number of collected tests. There is no such line if pytest-xdist runs the tests, because
+/// each worker collects all of them.
 static COLLECTED: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(?:collecting .*)?collected (\d+) items?(?: /|$)"));
 /// `file letters [ 50%]`, and lines that continue the letters.
@@ -24,14 +25,15 @@ static PROGRESS_LETTERS: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"^(?:\S+\.\w+ ([.FEsxXRu,-]+)(?: *\[ *\d+%\])?|([.FEsxXRu,-]+) *\[ *\d+%\])$")
 });
 
-/// Returns contradictions between the counts of the last run and the lines before.
+/// Returns contradictions between the counts in the last line and the lines before it.
 pub(super) fn disagreements(lines: &[&str], last: &Totals) -> Vec<String> {
     let mut found = Vec::new();
     // Both counts include deselected tests, so they can be compared.
     if let Some(collected) = min_collected(lines)
         && collected > last.outcomes()
     {
-        found.push(format!("tests collected: {collected}, counted: {}", last.outcomes()));
+        let counted = last.outcomes();
+        found.push(format!("tests collected: {collected}, counted in the last line: {counted}"));
     }
     let shown = count_shown_failures(lines);
     let counted: usize = lines
@@ -40,13 +42,15 @@ pub(super) fn disagreements(lines: &[&str], last: &Totals) -> Vec<String> {
         .map(|totals| totals.failure_count())
         .sum();
     if shown > counted {
-        found.push(format!("failures shown while the tests ran: {shown}, counted: {counted}"));
+        found.push(format!(
+            "failures shown while the tests ran: {shown}, counted in the totals: {counted}"
+        ));
     }
     found
 }
 
-/// Whether the lines form one complete session: the last line counts as many tests as the session
-/// of the first heading collected. Returns `false` for a session that quotes another one.
+/// Whether the lines form one complete session: the last line counts at least as many tests as the
+/// session of the first heading collected. Returns `false` for a session that quotes another one.
 pub(super) fn is_one_session(lines: &[&str], last: &Totals) -> bool {
     let first = collected_counts(lines).next();
     first.is_none_or(|first| first <= last.outcomes()) && disagreements(lines, last).is_empty()
@@ -130,9 +134,9 @@ mod tests {
     fn disagreements_report_uncounted_tests() {
         assert_eq!(
             find_disagreements("collected 3 items\nt.py ..", "2 passed, 7 warnings, 1 rerun"),
-            ["tests collected: 3, counted: 2"]
+            ["tests collected: 3, counted in the last line: 2"]
         );
-        let shown = "failures shown while the tests ran: 1, counted: 0";
+        let shown = "failures shown while the tests ran: 1, counted in the totals: 0";
         assert_eq!(find_disagreements("collected 2 items\nt.py F. [100%]", "2 passed"), [shown]);
         assert_eq!(find_disagreements("t.py .. [ 50%]\n.E [100%]", "2 passed"), [shown]);
     }

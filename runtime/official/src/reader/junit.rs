@@ -428,7 +428,7 @@ mod tests {
         );
         assert_eq!(read_report(&nested).doubts, Vec::<String>::new());
         let hidden = nested.replacen("failures='1'", "failures='3'", 1);
-        assert_eq!(read_report(&hidden).doubts, ["failures counted: 3, shown: 2"]);
+        assert_eq!(read_report(&hidden).doubts, ["failures counted by the runner: 3, shown: 2"]);
     }
 
     #[test]

@@ -26,8 +26,8 @@ pub use pytest_session::{Totals, read_totals};
 pub use report::{Report, detect_format};
 
 /// Reads a log of pytest, unittest (including Django's) or sympy, or a report in another format.
-/// The format is detected. `results` is the format that the task declares, and is needed for
-/// truncated reports. Paths below `root` are made relative to it.
+/// Detects the format. `results` declares the task's format, without which a truncated report
+/// cannot be read. Paths below `root` are made relative to `root`.
 pub fn read(
     log: &[u8],
     wanted: &[String],

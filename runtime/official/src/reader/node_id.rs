@@ -1,7 +1,7 @@
-//! Node ids of pytest in the form of JUnit.
+//! Converts pytest's node ids to JUnit's notation.
 
-/// Converts a node id to JUnit's class and name: `tests/test_a.py::Case::test_b[x]` is `test_b[x]`
-/// of `tests.test_a.Case`.
+/// Converts a node id to JUnit's class and name. For example, `tests/test_a.py::Case::test_b[x]` is
+/// the test `test_b[x]` in the class `tests.test_a.Case`.
 pub(super) fn split_node_id(id: &str) -> (String, String) {
     let (nodes, parameters) = match id.find('[') {
         Some(at) => id.split_at(at),

@@ -66,7 +66,7 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
         let Some(totals) = &last else { continue };
         if found.listed_passes > totals.count("passed") {
             reading.doubts.push(format!(
-                "tests listed as passed: {}, counted: {}",
+                "tests listed as passed: {}, counted in the last line: {}",
                 found.listed_passes,
                 totals.count("passed")
             ));
@@ -87,7 +87,7 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
     };
     reading.doubts.extend(account.disagreements());
     if last.is_none() && exit == Some(1) && found.failures.is_empty() && found.subtests.is_empty() {
-        reading.doubts.push("the run failed without showing a failure".into());
+        reading.doubts.push("the run failed, but its output shows no failure".into());
     }
     reading
 }
@@ -198,8 +198,8 @@ impl<'a> LogResults<'a> {
         if self.reruns.iter().any(|name| matches_id(name, id) || is_truncated_id(name, id)) {
             return true;
         }
-        // These reruns have no line with a name. They may be of any test in a file that has such a
-        // letter.
+        // No line names the tests of these reruns. Every test in a file with a rerun letter may be
+        // one of them.
         self.reruns_counted > self.rerun_lines
             && (self.rerun_files.is_empty() || self.rerun_files.contains(file_from_test_id(id)))
     }
@@ -213,7 +213,7 @@ impl<'a> LogResults<'a> {
     }
 }
 
-/// Whether this id may be a truncated form of a printed name. Benchmarks cut ids at a space or
+/// Whether this id may be a truncated form of a printed name. Benchmarks truncate ids at a space or
 /// inside their brackets. An id that ends with a bracket is always complete.
 fn is_truncated_id(name: &str, id: &str) -> bool {
     name.strip_prefix(id).is_some_and(|rest| {

@@ -6,7 +6,7 @@ use regex::Regex;
 
 use crate::parsers::text::pattern;
 
-/// Versions of pytest before 5.1 write `in 0.12 seconds`.
+/// The last line of a run. Versions of pytest before 5.1 write `in 0.12 seconds`.
 static TOTALS: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"^=* ?((?:\d+ [a-z ]+(?:, )?)+|no tests ran) in [\d.]+ ?s(?:econds?)?(?: \([^)]*\))? ?=*$",

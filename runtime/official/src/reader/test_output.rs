@@ -29,14 +29,14 @@ pub(super) fn find_test_output(log: &str) -> TestOutput<'_> {
     let exits: Vec<&str> =
         EXIT.captures_iter(log).filter_map(|found| Some(found.get(1)?.as_str())).collect();
     if exits.iter().any(|exit| Some(exit) != exits.first()) {
-        doubts.push(format!("exit statuses {} are printed", exits.join(", ")));
+        doubts.push(format!("the log contains different exit statuses: {}", exits.join(", ")));
     }
     let exit = exits.last().map(|exit| exit.parse().unwrap_or(i64::MAX));
     let body = match (log.find(START), log.rfind(END)) {
         (Some(start), Some(end)) if start < end => &log[start + START.len()..end],
         (None, None) => log,
         _ => {
-            doubts.push("the markers of the test output are in the wrong order".into());
+            doubts.push("a marker of the test output is missing, or the order is wrong".into());
             log
         }
     };

@@ -147,7 +147,7 @@ impl Tally {
         self.logs.len()
     }
 
-    /// Number of logs from runners for other languages, and of parsers that read them.
+    /// Number of logs from runners for other languages, and number of parsers that read these logs.
     pub fn language_counts(&self) -> (usize, usize) {
         (self.language_logs.len(), self.parsers.len())
     }

@@ -75,7 +75,7 @@ impl Graders {
         self.dir.join("logs")
     }
 
-    /// Runs the suites. Returns a text with the number of logs.
+    /// Runs the test suites to create logs. Returns a text with the number of logs.
     pub fn make_logs(&self) -> String {
         std::fs::create_dir_all(self.logs_dir()).unwrap();
         let sets = PYTEST_SETS

@@ -1,4 +1,5 @@
-//! What the patched modules of the repository offer to each other: names that refer to other packages.
+//! Tracks the names in patched modules that refer to other packages. Other modules of the
+//! repository may import these names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,12 +9,12 @@ use crate::rules::Rules;
 /// Maximum number of modules through which a name is followed.
 const MAX_STEPS: usize = 8;
 
-/// A name of a module that refers to something in another module.
+/// A name in a module that refers to something in another module.
 #[derive(Debug, Clone)]
 pub(super) struct Export {
-    /// The dotted name that it refers to.
+    /// The dotted name that this name refers to.
     pub path: String,
-    /// Whether it refers to a module.
+    /// Whether this name refers to a module.
     pub is_module: bool,
 }
 
@@ -54,8 +55,8 @@ impl Exports {
         self.modules.push(ExportingModule { name, is_package, exports });
     }
 
-    /// Returns what a name of one of the repository's modules refers to in another package. The dots of relative imports
-    /// are ignored: the end of the path identifies the module.
+    /// Returns what `name`, in the repository's module `of`, refers to in another package. The dots
+    /// of relative imports are ignored: the end of the path identifies the module.
     pub(super) fn find(
         &self,
         of: &str,

@@ -18,12 +18,13 @@ use names::Names;
 use parser::{nests_too_deeply, parse};
 use walker::Walker;
 
-/// Number of bytes at the end of a ZIP archive that may contain its last record, including the longest comment.
+/// Number of bytes at the end of a ZIP archive that may contain its last record, including the
+/// longest comment.
 const ZIP_TAIL_BYTES: usize = (1 << 16) + 22;
 
 pub(crate) struct PythonScreen<'e> {
     pub rules: &'static Rules,
-    /// What the other files of the patch offer to the screened one.
+    /// The names that the screened file can import from the patch's other files.
     pub exports: &'e Exports,
 }
 
@@ -51,7 +52,7 @@ impl LanguageScreen for PythonScreen<'_> {
 }
 
 impl PythonScreen<'_> {
-    /// Returns what the modules in a set of files offer to each other.
+    /// Returns the names that the modules in a set of files can import from each other.
     pub(crate) fn exports<'f>(
         &self,
         files: impl Iterator<Item = (&'f String, &'f [u8])>,
@@ -70,7 +71,7 @@ impl PythonScreen<'_> {
     ///
     /// # Errors
     ///
-    /// Why the file cannot be screened.
+    /// Returns the reason if the file cannot be screened.
     fn read<'f>(&self, path: &str, bytes: &'f [u8]) -> Result<Cow<'f, str>, String> {
         let table = self.rules.table;
         if self.is_opaque(path, bytes) {
@@ -96,13 +97,13 @@ impl PythonScreen<'_> {
 
     /// Returns the encoding that a file declares.
     fn declared_encoding(&self, text: &str) -> Option<String> {
-        // Python ends a line at a lone carriage return, too.
+        // Python also ends a line at a lone carriage return.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let (first, rest) = text.split_at(text.find(['\n', '\r']).unwrap_or(text.len()));
         let rest = rest.strip_prefix("\r\n").or_else(|| rest.strip_prefix(['\n', '\r']));
         let second = rest.unwrap_or_default().split(['\n', '\r']).next().unwrap_or_default();
         let start = first.trim_start_matches([' ', '\t', '\x0c']);
-        // PEP 263: a second line counts only after a blank line or a comment.
+        // PEP 263: the second line counts only if the first line is blank or a comment.
         let counts = start.is_empty() || start.starts_with('#');
         let coding = &self.rules.coding;
         let declared =
@@ -132,7 +133,7 @@ impl PythonScreen<'_> {
     }
 }
 
-/// Whether some bytes contain a mark.
+/// Whether `bytes` contains `mark`. An empty mark is never contained.
 fn contains_bytes(bytes: &[u8], mark: &[u8]) -> bool {
     !mark.is_empty() && bytes.windows(mark.len()).any(|window| window == mark)
 }

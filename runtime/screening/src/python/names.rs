@@ -76,7 +76,7 @@ impl<'a> Names<'a> {
         Self { rules, owned, exports, scopes: Vec::new() }
     }
 
-    /// Returns the names of a module that refer to something else.
+    /// Returns the names in a module that refer to something outside it.
     pub(super) fn module_aliases(&mut self, body: &[Stmt]) -> BTreeMap<String, Export> {
         self.enter(ScopeKind::Module, None, &ScopeCode::Body(body));
         let Some(Scope { aliases, modules, .. }) = self.scopes.pop() else {
@@ -89,7 +89,8 @@ impl<'a> Names<'a> {
         aliases.into_iter().map(export).collect()
     }
 
-    /// Returns what a name of one of the repository's modules refers to in another package, if the patch shows it.
+    /// Returns what `name`, in the repository's module `of`, refers to in another package. Returns
+    /// `None` if the patch does not contain that module.
     fn exported(&self, of: &str, name: &str) -> Option<Export> {
         if !self.is_owned(of) {
             return None;
@@ -241,7 +242,7 @@ impl<'a> Names<'a> {
                 return found;
             }
         }
-        // Some rows of the stack are a stack.
+        // A slice of a stack counts as a stack.
         if matches!(key, Expr::Slice(_)) && of.ends_with(')') && self.rules.is_held(of) {
             return of.to_owned();
         }
@@ -254,8 +255,8 @@ impl<'a> Names<'a> {
         names.contains(&path) || path.ends_with(".__dict__")
     }
 
-    /// Returns the dotted name of an expression that evaluates to a module although it is no imported name:
-    /// `__import__("math")`, `sys.modules["math"]`, `globals()["math"]`, `collections._sys`.
+    /// Returns the dotted name of an expression that evaluates to a module but is not an imported
+    /// name: `__import__("math")`, `sys.modules["math"]`, `globals()["math"]`, `collections._sys`.
     pub(super) fn module_of(&self, expr: &Expr) -> Option<String> {
         let is_module = match expr {
             Expr::Call(call) => {
@@ -280,7 +281,7 @@ impl<'a> Names<'a> {
             _ => false,
         };
         let path = self.path(expr).filter(|_| is_module)?;
-        // The name of a module that is only known at run time has a call or subscript.
+        // If the module is only known at run time, its dotted name contains a call or subscript.
         (!path.contains(['(', '['])).then_some(path)
     }
 
@@ -301,16 +302,17 @@ impl<'a> Names<'a> {
         self.scopes.last().is_some_and(|scope| scope.kind == ScopeKind::Class)
     }
 
-    /// Whether names that are bound here keep their meaning wherever they are visible. Attributes of a class and names
-    /// that a function declares `global` do not.
+    /// Whether a name that the current scope binds has the same meaning wherever it is visible.
+    /// This is not the case for attributes of a class and for names that a function declares
+    /// `global`.
     pub(super) fn follows(&self, name: &str) -> bool {
         self.scopes
             .last()
             .is_some_and(|scope| scope.kind != ScopeKind::Class && !scope.outer.contains(name))
     }
 
-    /// Returns the dotted name of an attribute. If the attribute is a module that another module imports, returns the
-    /// module's own name: `sys` for `collections._sys`.
+    /// Returns the dotted name of an attribute. If the attribute is a module that another module
+    /// imports, returns the module's own name: `sys` for `collections._sys`.
     fn attribute_of(&self, of: &str, name: &str) -> String {
         if let Some(export) = self.exported(of, name) {
             return export.path;
@@ -318,7 +320,8 @@ impl<'a> Names<'a> {
         let module = name.trim_start_matches('_');
         let is_carried = self.rules.table.carried_modules.contains(module);
         let whole = format!("{of}.{name}");
-        // `signal.signal` is a function. Keep names that have their own references in the rules, such as `importlib.util`.
+        // `signal.signal` is a function. Keep names that have their own references in the rules,
+        // such as `importlib.util`.
         if is_carried
             && of != module
             && !self.is_owned(of)
@@ -368,8 +371,8 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Adds an alias. Keeps an existing one, unless that belongs to the repository and the new one does not: names of
-    /// other packages matter more.
+    /// Adds an alias. Replaces an existing alias only if it belongs to the repository and the new
+    /// alias does not, because names of other packages matter more.
     fn add_alias(&mut self, name: &str, path: String) {
         let known = self.scopes.last().and_then(|scope| scope.aliases.get(name));
         let replaces = known.is_none_or(|known| self.is_owned(known) && !self.is_owned(&path));
@@ -490,8 +493,8 @@ fn elements(expr: &Expr) -> Option<&[Expr]> {
     }
 }
 
-/// Returns the index of each target of an unpacked sequence. The target that takes the rest has none, and later ones count
-/// from the end.
+/// Returns the index of each target of an unpacked sequence. A starred target has no index, and the
+/// indices of the targets after it count from the end.
 fn element_indices<T>(targets: &[T], is_rest: impl Fn(&T) -> bool) -> Vec<Option<String>> {
     let rest = targets.iter().position(is_rest);
     let index = |number: usize| match rest {

@@ -10,8 +10,8 @@ pub(super) fn parse(text: &str) -> Parsed<ModModule> {
     parse_unchecked_source(text, PySourceType::Python)
 }
 
-/// Whether code is nested so deeply that a recursive parser would overflow its stack. Python rejects such code as
-/// well.
+/// Whether code is nested so deeply that a recursive parser would overflow its stack. Python also
+/// rejects such code.
 pub(super) fn nests_too_deeply(text: &str, limits: &Limits) -> bool {
     let mut lexer = lex(text, Mode::Module);
     let (mut brackets, mut tokens) = (0_usize, 0_usize);

@@ -6,8 +6,8 @@ use ruff_python_ast::{
     visitor::{self, Visitor},
 };
 
-/// Returns whether an expression is always true or always false. Returns `None` if this depends on the values of its
-/// names.
+/// Returns whether an expression is always true or always false. Returns `None` if this depends on
+/// the values of its names.
 pub(super) fn truth(expr: &Expr) -> Option<bool> {
     match expr {
         Expr::NoneLiteral(_) => Some(false),
@@ -75,7 +75,8 @@ pub(super) fn bodies(stmt: &Stmt) -> Vec<&[Stmt]> {
     }
 }
 
-/// Collects every statement of a function, including nested ones, but not those of inner functions and classes.
+/// Collects every statement of a function, including nested statements, but excluding the
+/// statements of inner functions and classes.
 pub(super) fn statements<'a>(body: &'a [Stmt], depth: usize, found: &mut Vec<&'a Stmt>) {
     let Some(depth) = depth.checked_sub(1) else { return };
     for stmt in body {
@@ -86,7 +87,8 @@ pub(super) fn statements<'a>(body: &'a [Stmt], depth: usize, found: &mut Vec<&'a
     }
 }
 
-/// Returns the expressions that a function returns. Returns `None` if a `return` has no value or there is none.
+/// Returns the expressions that a function returns. Returns `None` if a `return` has no value or
+/// there is no `return`.
 pub(super) fn returned_values(body: &[Stmt], depth: usize) -> Option<Vec<&Expr>> {
     let mut all = Vec::new();
     statements(body, depth, &mut all);
@@ -99,7 +101,8 @@ pub(super) fn returned_values(body: &[Stmt], depth: usize) -> Option<Vec<&Expr>>
     (!values.is_empty()).then_some(values)
 }
 
-/// Whether a value is fabricated: a constant, a lambda, the object itself or a new object of its class.
+/// Whether a value is fabricated: a constant, a lambda, the object itself or a new object of its
+/// class.
 pub(super) fn is_fabricated(expr: &Expr, parameters: Option<&Parameters>) -> bool {
     let first = parameters.and_then(|all| all.posonlyargs.first().or_else(|| all.args.first()));
     let is_self = |expr: &Expr| first.is_some_and(|first| is_named(expr, first.name().as_str()));

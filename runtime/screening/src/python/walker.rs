@@ -39,12 +39,12 @@ pub(super) struct Walker<'a> {
     rules: &'static Rules,
     text: &'a str,
     names: Names<'a>,
-    /// The line in the file, if this text is a string in it that is run as code.
+    /// The line number in the file, if `text` is a string in that file that is run as code.
     line: Option<usize>,
     depth: usize,
     /// The range of a value that is only inspected, not passed on.
     inspected: Option<TextRange>,
-    /// The range of a table of which one entry with a constant name is read.
+    /// The range of a table from which code only reads an entry with a constant name.
     entered: Option<TextRange>,
     /// Ranges of values whose use is allowed although a rule restricts it.
     allowed: HashSet<TextRange>,
@@ -116,7 +116,8 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Records the rules that a dotted name violates. `shorter` is a prefix that is checked separately.
+    /// Records the rules that a dotted name violates. `shorter` is a prefix that is checked
+    /// separately.
     fn check_reference(&mut self, range: TextRange, path: &str, shorter: Option<&str>) {
         for (rule, reference) in self.rules.violated_by_reference(path, shorter) {
             if self.compared.contains(&range) && self.rules.is_type_check(rule, path) {
@@ -174,8 +175,8 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Checks a name that identifies a function of the rules, whatever object it is read from. Does not repeat what its
-    /// dotted name violates.
+    /// Checks a name that identifies a function in the rules, whatever object the name is read
+    /// from. Skips violations that were already recorded for the dotted name.
     fn check_unmistakable(&mut self, range: TextRange, name: &str, path: Option<&str>) {
         let rules = self.rules.violated_by_name(name);
         if rules.is_empty() {
@@ -228,14 +229,15 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Whether the walk continues at the current depth. Records if it does not.
+    /// Whether the walk may continue at the current depth. If not, sets `too_deep`.
     fn can_descend(&mut self) -> bool {
         let follows = self.depth <= self.max_depth();
         self.too_deep |= !follows;
         follows
     }
 
-    /// Visits an expression that is only inspected: it is compared, tested or has an attribute read.
+    /// Visits an expression that is only inspected: it is compared, tested or has an attribute
+    /// read.
     fn visit_inspected(&mut self, expr: &Expr) {
         self.mark_inspected(expr);
         self.visit_expr(expr);
@@ -249,8 +251,8 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Checks for a module of another package that is passed on as a value, since code may then change it under another
-    /// name.
+    /// Checks for a module of another package that is passed on as a value, since code may then
+    /// change it under another name.
     fn check_passed_module(&mut self, range: TextRange, name: &str, path: &str) {
         let is_passed = self.inspected != Some(range);
         if is_passed && self.names.is_module(name) && self.names.is_foreign(path) {
@@ -342,7 +344,8 @@ impl<'b> Visitor<'b> for Walker<'_> {
                     Stmt::Assign(assign) => {
                         assign.targets.iter().for_each(|target| self.check_target(target));
                         // Assigning to a plain name only creates an alias, which `Names` tracks.
-                        // An attribute of a class can be reached in ways that it does not.
+                        // But code can reach an attribute of a class in ways that `Names` does not
+                        // track.
                         if assign.targets.iter().all(|target| matches!(target, Expr::Name(_)))
                             && !self.names.is_in_class()
                         {
@@ -440,7 +443,8 @@ impl<'b> Visitor<'b> for Walker<'_> {
                 }
             }
             Expr::Compare(compare) => {
-                // `==` and `in` may call methods of the other operand, which then has the class.
+                // `==` and `in` may call methods of the other operand, which then receives the
+                // class.
                 if compare.ops.iter().all(|op| matches!(op, CmpOp::Is | CmpOp::IsNot)) {
                     self.compared.insert(compare.left.range());
                     self.compared.extend(compare.comparators.iter().map(Ranged::range));
@@ -449,7 +453,8 @@ impl<'b> Visitor<'b> for Walker<'_> {
                 compare.comparators.iter().for_each(|value| self.visit_inspected(value));
             }
             Expr::BoolOp(several) => {
-                // The value of `a and b` is `b` or falsy; the value of `a or b` may be either operand.
+                // The value of `a and b` is `b` or falsy; the value of `a or b` may be either
+                // operand.
                 let tested = match several.op {
                     BoolOp::And => several.values.len().saturating_sub(1),
                     BoolOp::Or => 0,

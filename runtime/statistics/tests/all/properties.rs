@@ -6,7 +6,7 @@ use proctor_statistics::{
     paired_bootstrap, ratio, tasks_for_mean_difference, wilson,
 };
 
-/// Builds one-task differences: this many of 1, of -1 and of 0.
+/// Builds clusters of one difference each: the given numbers of 1, -1 and 0.
 fn differences(plus: usize, minus: usize, same: usize) -> Vec<Vec<f64>> {
     let all = [vec![1.0; plus], vec![-1.0; minus], vec![0.0; same]].concat();
     all.into_iter().map(|one| vec![one]).collect()
@@ -104,7 +104,7 @@ fn float_noise_does_not_count_as_a_difference() {
         PowerTarget::for_comparisons(1),
     );
     assert_eq!(needed, None);
-    // The same within one cluster.
+    // The differences also cancel out within one cluster.
     let found =
         paired_bootstrap(&[tasks.concat(), vec![0.0]], Scale::Share, CONFIDENCE_LEVEL).unwrap();
     assert_eq!((found.difference, found.p_value, found.differing), (0.0, 1.0, 0.0));
@@ -142,7 +142,7 @@ fn interval_of_two_tasks_has_nonzero_width() {
 
 #[test]
 fn sixteen_tasks_distinguish_one_arm_of_thirty_three() {
-    // The number of pairs of 33 arms. 32 of them differ on every task.
+    // 33 arms form 528 pairs. In 32 of these pairs, the arms differ on every task.
     let clusters: Vec<Vec<f64>> = vec![vec![1.0]; 16];
     let found = paired_bootstrap(&clusters, Scale::Share, CONFIDENCE_LEVEL).unwrap();
     assert_eq!(found.p_value, 2.0 / 65536.0);

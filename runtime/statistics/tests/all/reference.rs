@@ -180,8 +180,8 @@ fn power_matches_the_exact_test() {
     let wanted = PowerTarget::for_comparisons(1);
     assert_eq!(mcnemar_tasks_needed(0.0, 0.1, wanted), None);
     assert_eq!(mcnemar_detectable_difference(3, 0.1, wanted), None);
-    // A plan of few tasks can detect only differences larger than the usual disagreement. A plan of
-    // five tasks can detect none.
+    // A plan with few tasks can only detect differences that are larger than the usual
+    // disagreement. A plan with five tasks can detect none.
     let seen = detectable_difference(20, 0.2, wanted).unwrap();
     assert!((mcnemar_power(20, seen, seen, 0.05) - 0.8).abs() < 1e-3 && seen > 0.2, "{seen}");
     assert_eq!(detectable_difference(6, 0.2, wanted).map(|seen| seen > 0.9), Some(true));

@@ -37,7 +37,8 @@ pub(crate) fn find_duplicates(
         for (other, shared) in shared {
             let smaller = own.len().min(runs[other].len());
             let is_enough = shared as f64 >= smaller as f64 * settings.share;
-            // FeatureBench has the same feature at both levels: inside its package and from scratch.
+            // FeatureBench has the same feature at both levels: inside its package and from
+            // scratch.
             let one_level = tasks[at].level == tasks[other].level;
             if one_level && smaller >= settings.least_runs && is_enough {
                 found[at].insert(other);
@@ -47,8 +48,8 @@ pub(crate) fn find_duplicates(
     found
 }
 
-/// Returns hashes of the requested code, one per window of lines. Uses the gold patch, but the
-/// interface for a from-scratch task. Gold patches of from-scratch tasks copy whole modules, so
+/// Returns hashes of the requested code, one per window of lines. Uses the gold patch or, for a
+/// from-scratch task, the interface. Gold patches of from-scratch tasks copy whole modules, so
 /// different tasks share most of their code.
 fn line_window_hashes(task: &Task, settings: &DuplicateSettings) -> BTreeSet<u64> {
     let pieces = match task.from_scratch {

@@ -66,7 +66,7 @@ pub fn judge(
                 .unwrap_or_default(),
             attacks: attacked.filter(|task| task.was_attacked()).map(successful_attacks),
             duplicate_of: repeats.into_iter().map(|at| tasks[at].id.clone()).collect(),
-            // Grading has no network access, so tests that passed do not need it.
+            // Grading has no network access, so tests that passed do not need the network.
             network: match gold_fails {
                 Some(false) => DependencySigns { by: SignSource::Runs, found: Vec::new(), more: 0 },
                 _ => look(&network),
@@ -133,8 +133,8 @@ fn quality_marks(quality: &TaskQuality, task: &Task, leaky: f64) -> BTreeSet<Qua
     all.into_iter().filter(|(_, is_so)| *is_so).map(|(mark, _)| mark).collect()
 }
 
-/// Returns the texts of the task's test files. Each consists of the file in the source, if there is one, and the
-/// lines that the test patch adds.
+/// Returns the texts of the task's test files. Each consists of the file in the source, if there is
+/// one, and the lines that the test patch adds.
 fn test_texts(subject: &Subject<'_>, most: usize) -> TestTexts {
     let task = subject.task;
     let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);

@@ -6,8 +6,8 @@ use proctor_types::Task;
 
 use crate::quality::{gold::added_lines, settings::LeakSettings};
 
-/// Returns the share of word sequences in the gold patch's code that also occur in the statement, in [0, 1].
-/// Returns `None` if the gold patch has too little code to judge.
+/// Returns the fraction of word sequences in the gold patch's code that also occur in the
+/// statement, in [0, 1]. Returns `None` if the gold patch has too little code to judge.
 pub(crate) fn leak_score(task: &Task, settings: &LeakSettings) -> Option<f64> {
     let mut runs: HashSet<Vec<String>> = HashSet::new();
     for lines in added_lines(task) {

@@ -1,5 +1,5 @@
-//! Finds problems of a dataset's tasks, using their definitions, the text of their tests and a
-//! certificate from `proctor tasks validate`. It runs nothing.
+//! Finds problems with a dataset's tasks, using the task definitions, the text of the tests and a
+//! certificate from `proctor tasks validate`. Runs no tests.
 
 mod duplicates;
 mod gold;

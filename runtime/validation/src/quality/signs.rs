@@ -1,4 +1,4 @@
-//! Finds lines of tests that seem to depend on the network or the date.
+//! Finds lines in tests that seem to depend on the network or the current date.
 
 use std::collections::BTreeMap;
 
@@ -53,8 +53,8 @@ fn defined_name(line: &str) -> Option<&str> {
     rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()
 }
 
-/// Returns the task's test for a function, or the file if the function is not a test but a helper or fixture.
-/// Returns `None` for a test that the task does not use.
+/// Returns the task's test for a function, or the file if the function is not a test but a helper
+/// or fixture. Returns `None` for a test that the task does not use.
 fn test_of_function(task: &Task, path: &str, function: Option<&str>) -> Option<String> {
     let Some(name) = function.filter(|name| name.starts_with("test")) else {
         return Some(path.to_owned());

@@ -28,7 +28,7 @@ struct CanaryRunResult {
 const CANARY_RUNS: usize = 2;
 
 impl ReportGrading<'_> {
-    /// Runs the canaries of a run that resolves the task and returns their evidence.
+    /// Reruns the tests with canaries after a run that resolved the task. Returns the evidence.
     pub(super) async fn canary_evidence(
         &self,
         tree: &BaseTree<'_>,
@@ -100,7 +100,7 @@ impl ReportGrading<'_> {
             Ok(run) => Ok(Ok(run)),
             Err(fault) => exhaustion::classify_fault(handle, fault).await.map(Err),
         };
-        // Keep the findings even if closing fails: dropping the sandbox also ends it.
+        // Keep the results even if closing fails: dropping the sandbox also shuts it down.
         let _ = sandbox.close().await;
         run
     }
@@ -120,7 +120,8 @@ impl ReportGrading<'_> {
         Ok(CanaryRunResult { reading, log })
     }
 
-    /// Returns test files that support canaries, besides the files that the task expects.
+    /// Returns the test files in which canaries can be made, in addition to the files that the task
+    /// expects.
     pub(super) fn canary_files(
         &self,
         pristine: &PristineTree,

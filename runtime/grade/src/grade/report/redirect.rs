@@ -2,8 +2,8 @@
 
 use proctor_types::TestResults;
 
-/// The results pipe, as an output path for a program that accepts one. The program's child processes
-/// do not inherit the pipe.
+/// The path of the results pipe, for programs that accept an output path. The program's child
+/// processes do not inherit the pipe.
 const PIPE: &str = "/dev/fd/3";
 const REPORTER: &str = "--test-reporter";
 const DESTINATION: &str = "--test-reporter-destination";

@@ -39,8 +39,8 @@ fn zero_exit_status_without_results_resolves_only_officially() {
     assert_eq!((policies(&verdict), verdict.passed_rate), ((true, false), 0.0));
 }
 
-/// Hole 15: skipped tests are not counted. A file in which all tests are skipped is resolved at rate 0,
-/// and skips raise the rate of the other tests.
+/// Hole 15: skipped tests are not counted. A file in which all tests are skipped is resolved at
+/// rate 0, and skips raise the rate of the other tests.
 #[test]
 fn skipped_tests_are_not_counted_officially() {
     let skipped = pytest_session_log("", &["SKIPPED [40] tests/test_a.py:3: why"], "40 skipped");
@@ -67,7 +67,7 @@ fn printed_summary_replaces_the_real_one_officially() {
     assert!(verdict.policies["strict"].why.starts_with("0 of 1"), "{verdict:?}");
 }
 
-/// Hole 16: ids are cut at a dash, so two tests become one.
+/// Hole 16: ids are truncated at a dash, so two tests become one.
 #[test]
 fn ids_with_dashes_are_merged() {
     let log = pytest_session_log(
@@ -88,8 +88,8 @@ fn failed_file_with_zero_exit_status_resolves_only_officially() {
     assert_eq!((policies(&verdict), verdict.passed_rate), ((true, false), 0.0));
 }
 
-/// Hole 19: logs of regression files are stored by base name, so the second of two files with the same
-/// name overwrites the first.
+/// Hole 19: logs of regression files are stored by base name, so the second of two files with the
+/// same name overwrites the first.
 #[test]
 fn regression_files_with_the_same_name_overwrite_each_other() {
     let log = |id: &str| pytest_session_log("", &[&format!("PASSED {id}")], "1 passed");

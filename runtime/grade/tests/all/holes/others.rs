@@ -21,7 +21,7 @@ fn all_tests_skipped_is_resolved() {
     assert_eq!(grade_with_both(&row, &with_markers(COMMAND, &output, 0)), (true, false));
 }
 
-/// Ids are cut at the first space, so two tests become one and the last result counts.
+/// Ids are truncated at the first space, so two tests become one and the last result counts.
 #[test]
 fn ids_with_spaces_are_merged() {
     let row = task("fea-bench", json!({}), &["test_a.py::test_one[a"], &[]);
@@ -94,7 +94,7 @@ fn swe_smith_reads_printed_lines() {
     assert_eq!(grade_with_both(&row, &with_markers("pytest -v", &output, 1)), (true, false));
 }
 
-/// SWE-Gym's fork treats skips like FEA-Bench.
+/// SWE-Gym's fork treats skips as FEA-Bench does.
 #[test]
 fn swe_gym_resolves_skipped_tests() {
     let mut row = task("swe-gym", json!({}), &[ONE], &[]);

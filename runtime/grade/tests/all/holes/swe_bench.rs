@@ -45,8 +45,8 @@ fn bogus_failure_explains_a_bad_exit_status_officially() {
     assert_eq!(grade_with_both(&row(&[ONE], &[TWO]), &log(&behind, 1)), (true, false));
 }
 
-/// Hole 1 with a complete log: only exit status 1 means that tests failed, so a failure does not explain
-/// any other status.
+/// Hole 1 with a complete log: only exit status 1 means that tests failed, so a failure does not
+/// explain any other status.
 #[test]
 fn failure_explains_any_exit_status_officially() {
     let summary = [format!("PASSED {ONE}"), format!("PASSED {TWO}"), "FAILED c - x".to_owned()];
@@ -121,7 +121,7 @@ fn flaky_test_is_reported_as_a_rejected_patch_officially() {
     );
     let verdict = verdict(&row(&[ONE], &[]), &log(&output, 1));
     assert_eq!(policies(&verdict), (false, false));
-    assert!(verdict.policies["official"].why.contains("has no failure"), "{verdict:?}");
+    assert!(verdict.policies["official"].why.contains("shows no failure"), "{verdict:?}");
     assert!(verdict.policies["strict"].why.starts_with("0 of 1 fail-to-pass"), "{verdict:?}");
 }
 

@@ -11,7 +11,7 @@ use crate::reader::{LogReading, agreement::RunCounts, node_id::split_node_id, wo
 pub struct Report {
     /// Every test by its id.
     pub tests: BTreeMap<String, TestStatus>,
-    /// Whether the report ends like that of a complete run.
+    /// Whether the report ends as it does after a complete run.
     pub ended: bool,
     /// Reasons to doubt the report itself.
     pub doubts: Vec<String>,

@@ -95,6 +95,6 @@ mod tests {
         }
         assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
         let forged = log.replace("\"failed\": 1", "\"failed\": 2");
-        assert_eq!(read(&forged).doubts, ["failures counted: 2, shown: 1"]);
+        assert_eq!(read(&forged).doubts, ["failures counted by the runner: 2, shown: 1"]);
     }
 }

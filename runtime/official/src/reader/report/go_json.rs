@@ -30,7 +30,7 @@ fn final_status(action: &str) -> Option<TestStatus> {
 
 pub(super) fn read(log: &str) -> Report {
     let mut report = Report::default();
-    // The result of each package; `None` if it has not ended.
+    // The result of each package; `None` if the package has not finished.
     let mut packages: BTreeMap<String, Option<TestStatus>> = BTreeMap::new();
     let mut started: BTreeSet<String> = BTreeSet::new();
     let mut results: Vec<(String, TestStatus)> = Vec::new();

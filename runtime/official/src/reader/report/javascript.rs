@@ -150,8 +150,8 @@ mod tests {
             }
             assert_eq!(report.tests.len(), 4);
             assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
-            // With another root, the path stays absolute. The task's ids still match as a suffix of
-            // it.
+            // With another root, the path stays absolute. The task's ids still match the end of the
+            // reported ids.
             let elsewhere = read_report(log, "/other");
             let id = format!("{file}::top level");
             assert_eq!(elsewhere.statuses(std::slice::from_ref(&id))[&id], Passed);
@@ -183,7 +183,8 @@ mod tests {
         let report = read_report(log, "/r");
         assert_eq!((report.failure_count(), report.tests["b.js::t"]), (1, TestStatus::Flaky));
         let forged = log.replace("{\"testResults\"", "{\"numFailedTests\": 1, \"testResults\"");
-        assert_eq!(read_report(&forged, "/r").doubts, ["failures counted: 1, shown: 0"]);
+        let doubts = read_report(&forged, "/r").doubts;
+        assert_eq!(doubts, ["failures counted by the runner: 1, shown: 0"]);
         let stopped = log.replace("{\"testResults\"", "{\"wasInterrupted\": true, \"testResults\"");
         assert!(!read_report(&stopped, "/r").ended);
     }

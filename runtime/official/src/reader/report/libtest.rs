@@ -76,7 +76,8 @@ struct Reader {
     /// A test whose status is on a later line. If output is not captured, the test's output is
     /// printed before the status.
     pending: Option<String>,
-    /// Whether the current line is in the list of failures, which quotes the output of failed tests.
+    /// Whether the current line is in the list of failures, which quotes the output of failed
+    /// tests.
     in_failures: bool,
     /// The last attempt of each test that nextest reran.
     tries: BTreeMap<String, TestStatus>,
@@ -165,7 +166,7 @@ impl Reader {
     fn close_suite(&mut self) {
         self.pending = None;
         if let Some(suite) = self.suite.take() {
-            let what = format!("tests announced: {}, ended: {}", suite.announced, suite.results);
+            let what = format!("tests announced: {}, finished: {}", suite.announced, suite.results);
             self.report.doubts.push(format!("a run has no result; {what}"));
         }
     }
@@ -218,7 +219,8 @@ impl Reader {
                     return;
                 };
                 let name = name.strip_suffix(" - should panic").unwrap_or(name);
-                // nextest writes `crate::binary$path::to::test`, and appends `#2` for a second attempt.
+                // nextest writes `crate::binary$path::to::test`, and appends `#2` for a second
+                // attempt.
                 match name.split_once('$') {
                     Some((binary, test)) => {
                         let outer = self.binary.replace(binary.to_owned());
@@ -334,7 +336,7 @@ mod tests {
         );
         assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
         let forged = TEXT.replace("3 passed", "2 passed");
-        assert_eq!(read(&forged).doubts, ["tests read as passed: 3, counted: 2"]);
+        assert_eq!(read(&forged).doubts, ["passed tests shown: 3, counted by the runner: 2"]);
     }
 
     #[test]
@@ -386,7 +388,7 @@ mod tests {
         assert!(!read(&format!("{whole}{torn}")).ended);
         let first = read(&format!("{torn}{whole}"));
         assert!(
-            first.ended && first.doubts == ["a run has no result; tests announced: 2, ended: 1"]
+            first.ended && first.doubts == ["a run has no result; tests announced: 2, finished: 1"]
         );
     }
 

@@ -40,7 +40,7 @@ impl Report {
     pub(super) fn from_text(format: TestFormat, text: &str, root: &str) -> Self {
         let root = Root::new(root);
         match format {
-            // pytest's own log is not a report, and another reader reads it.
+            // pytest's own log is not a report. Another reader handles this log.
             TestFormat::Pytest => Self::default(),
             TestFormat::Junit => junit::read_report(text),
             TestFormat::Tap => tap::read(text, &root),

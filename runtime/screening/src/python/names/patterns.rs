@@ -5,7 +5,8 @@ use ruff_python_ast::{Expr, Pattern};
 use super::{Names, element_indices, elements};
 
 impl Names<'_> {
-    /// Returns the patterns directly inside a pattern, each with the dotted name of the value that it matches.
+    /// Returns the patterns directly inside a pattern, each with the dotted name of the value that
+    /// it matches.
     pub(in crate::python) fn inner_patterns<'p>(
         &self,
         pattern: &'p Pattern,
@@ -30,7 +31,8 @@ impl Names<'_> {
                 }
             }
             Pattern::MatchClass(class) => {
-                // The only positional pattern of a built-in class, as in `list(table)`, matches the value itself.
+                // The only positional pattern of a built-in class, as in `list(table)`, matches the
+                // value itself.
                 let is_builtin =
                     self.path(&class.cls).is_some_and(|class| class.starts_with("builtins."));
                 for inner in &class.arguments.patterns {
@@ -85,7 +87,8 @@ impl Names<'_> {
     }
 }
 
-/// Returns the patterns of a sequence with the elements of a tuple or list that it matches, as in `match a, b`.
+/// Pairs the patterns in a sequence with the elements of the matched tuple or list, as in
+/// `match a, b`.
 pub(in crate::python) fn pattern_pairs<'p>(
     pattern: &'p Pattern,
     subject: &'p Expr,

@@ -43,7 +43,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Checks a table with entries that are assigned.
+    /// Checks a table in which code assigns an entry.
     pub(super) fn check_filled(&mut self, range: TextRange, table: &Expr) {
         if let Expr::Attribute(table) = table {
             let name = table.attr.as_str();

@@ -1,12 +1,14 @@
-//! Checks the uses of `inspect.stack()` and its rows. A row holds a frame and source lines, so code may only read its other
-//! parts and pass a whole stack to a log. What else it does with a row cannot be followed.
+//! Checks the uses of `inspect.stack()` and its rows. A row contains a frame and source lines. So
+//! code may only read the other parts of a row, or pass a whole stack to a log. Screening cannot
+//! track other uses.
 
 use ruff_python_ast::{Arguments, Expr, ExprCall, Number};
 use ruff_text_size::{Ranged, TextRange};
 
 use super::Walker;
 
-/// Attributes of a row, and of the function that returns rows. Other rules check `frame` and `code_context`.
+/// Attributes of a row, and of the function that returns rows. Other rules check `frame` and
+/// `code_context`.
 const READABLE_ATTRIBUTES: [&str; 8] =
     ["function", "filename", "lineno", "positions", "frame", "code_context", "__name__", "__doc__"];
 
@@ -21,7 +23,8 @@ const ROW_PARTS: u64 = 6;
 const MAX_CONTEXT_LINES: u64 = 5;
 
 impl Walker<'_> {
-    /// Checks a value with a restricted use. `allow_held` has recorded the uses that are allowed.
+    /// Records a violation for a value whose uses are restricted, unless this use was allowed
+    /// before.
     pub(super) fn check_held(&mut self, range: TextRange, path: &str) {
         if self.allowed.contains(&range) {
             return;
@@ -31,12 +34,12 @@ impl Walker<'_> {
         }
     }
 
-    /// Allows a use of a value, whatever the value is.
+    /// Allows the use of a value in this expression.
     pub(super) fn allow_held(&mut self, expr: &Expr) {
         self.allowed.insert(expr.range());
     }
 
-    /// Allows an assignment to names, which are followed as the value itself.
+    /// Allows an assignment to names, because the names are then tracked like the value itself.
     pub(super) fn allow_held_assignment(&mut self, target: &Expr, value: &Expr) {
         let is_followed = |target: &Expr| match target {
             Expr::Name(name) => self.names.follows(name.id.as_str()),
@@ -57,7 +60,7 @@ impl Walker<'_> {
         if allows {
             self.allow_held(value);
         }
-        // A class under another name is followed as well.
+        // A class that gets another name is also tracked.
         if allows && matches!(target, Expr::Name(_)) {
             self.compared.insert(value.range());
         }
@@ -77,7 +80,8 @@ impl Walker<'_> {
         }
     }
 
-    /// Allows a row of a stack, and a part of a row. Other rules check the frame and the source lines.
+    /// Allows a row of a stack, and a part of a row. Other rules check the frame and the source
+    /// lines.
     pub(super) fn allow_held_entry(&mut self, of: &Expr, path: &str, key: &Expr) {
         let is_part = |key: &Expr| number(key).is_some_and(|key| key < ROW_PARTS);
         let allows = if path.ends_with(')') {
@@ -96,7 +100,8 @@ impl Walker<'_> {
         }
     }
 
-    /// Checks a call that returns a stack, and allows the arguments of a call that only logs or counts.
+    /// Checks a call whose result is a stack. If the function only logs or counts, its arguments
+    /// are allowed.
     pub(super) fn check_held_call(&mut self, range: TextRange, call: &ExprCall, function: &str) {
         let Arguments { args, keywords, .. } = &call.arguments;
         if self.rules.is_held(function) && !function.ends_with([')', ']']) {

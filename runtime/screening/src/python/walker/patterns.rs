@@ -1,4 +1,5 @@
-//! Checks patterns of `match` statements. A class pattern reads attributes, and a sequence pattern iterates over a table.
+//! Checks patterns of `match` statements. A class pattern reads attributes, and a sequence pattern
+//! iterates over a table.
 
 use ruff_python_ast::{Expr, Pattern, PatternKeyword};
 use ruff_text_size::Ranged;
@@ -7,7 +8,7 @@ use super::Walker;
 use crate::{python::names::pattern_pairs, rules::Rule};
 
 impl Walker<'_> {
-    /// Checks a pattern that a value is matched with.
+    /// Checks a pattern that is matched against a value.
     pub(super) fn check_match(&mut self, pattern: &Pattern, subject: &Expr) {
         if let Some(pairs) = pattern_pairs(pattern, subject) {
             pairs.into_iter().for_each(|(pattern, value)| self.check_match(pattern, value));
