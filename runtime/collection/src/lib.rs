@@ -1,5 +1,5 @@
-//! Creates tasks from real repositories. A recipe carves them from a library, or they are collected
-//! from a library's tests, or they come from merged pull requests.
+//! Creates tasks from real repositories. There are three ways: a recipe carves code out of a
+//! library, `collect` starts from a library's tests, and `pulls` starts from merged pull requests.
 //!
 //! ```text
 //! proctor-carve   edits Python source text
