@@ -32,8 +32,8 @@ use crate::{
 pub struct ArmReport {
     pub arm: ArmId,
     pub name: String,
-    /// The trial and step from which a forked arm's trials continue. Absent if the trials start from
-    /// the task's initial state.
+    /// The trial and step from which a forked arm's trials continue. Absent if the arm's trials
+    /// start from the task's initial state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkOrigin>,
     /// Whether the arm is a control, which is shown separately from the arms under study.
@@ -177,8 +177,8 @@ pub struct ArmReport {
     /// Failed tests of the trials that did not resolve their task, by exception class.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub exceptions: BTreeMap<String, ExceptionCount>,
-    /// Number of responses by responder: model, provider and server configuration, as reported by the
-    /// endpoint. Absent if no response reports any.
+    /// Number of responses by responder: the model, provider and server configuration that the
+    /// endpoint reported. Absent if no response reports a responder.
     #[serde(default, skip_serializing_if = "Responders::is_empty")]
     pub responders: Responders,
 }

@@ -30,7 +30,8 @@ impl Report {
         self.arms.iter().all(|arm| arm.complete)
     }
 
-    /// Returns the arms under study: the arms that are not controls, or all arms if there are only controls.
+    /// Returns the arms under study: all arms that are not controls, or all arms if there are only
+    /// controls.
     pub fn arms_under_study(&self) -> Vec<&ArmReport> {
         let study: Vec<&ArmReport> = self.arms.iter().filter(|arm| !arm.control).collect();
         if study.is_empty() { self.arms.iter().collect() } else { study }

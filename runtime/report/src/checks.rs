@@ -26,7 +26,8 @@ pub struct Check {
     pub text: String,
 }
 
-/// Returns one line each for verdicts, integrity, controls, limits, faults, interruptions and attempts.
+/// Returns one line each about verdicts, integrity, controls, limits, faults, interruptions and
+/// attempts.
 pub fn checks(report: &Report) -> Vec<Check> {
     let mut all = vec![
         check_verdicts(report),

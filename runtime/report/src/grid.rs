@@ -41,7 +41,8 @@ impl Grid<'_> {
         [all, none, self.rows.len() - all - none]
     }
 
-    /// Returns the number of tasks that only some of the arm's trials resolve. `arm` is the arm's index.
+    /// Returns the number of tasks that some but not all of the arm's trials resolve. `arm` is the
+    /// arm's index.
     pub fn mixed_task_count(&self, arm: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| row.cells.get(arm));
         cells

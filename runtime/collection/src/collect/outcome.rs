@@ -10,8 +10,9 @@ use crate::RecipeError;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reject {
     pub file: String,
-    /// `tops`, `pass_to_pass`, `mask`, `verify`, `solvability`, `leak_check` or `fault`. For level 2, `level_2: `
-    /// followed by `tops`, `rewrite`, `oracle`, `gold`, `verify`, `solvability`, `leak_check`, `same` or `attacks`.
+    /// `tops`, `pass_to_pass`, `mask`, `verify`, `solvability`, `leak_check` or `fault`. For level
+    /// 2, `level_2: ` followed by `tops`, `rewrite`, `oracle`, `gold`, `verify`, `solvability`,
+    /// `leak_check`, `same` or `attacks`.
     pub stage: String,
     pub reason: String,
 }

@@ -73,8 +73,9 @@ pub enum CollectError {
     Io { place: PathBuf, error: io::Error },
 }
 
-/// Creates the dataset directory `out` from a repository: `tasks.jsonl`, `lite.jsonl`, `featurebench.jsonl`,
-/// `rejects.jsonl`, `solvability.jsonl`, `tops.jsonl`, `report.json` and `summary.md`.
+/// Creates the dataset directory `out` from a repository: `tasks.jsonl`, `lite.jsonl`,
+/// `featurebench.jsonl`, `rejects.jsonl`, `solvability.jsonl`, `tops.jsonl`, `report.json` and
+/// `summary.md`.
 ///
 /// # Errors
 /// [`CollectError`]. A candidate that yields no task is not an error. The report lists such

@@ -88,8 +88,8 @@ pub(super) fn last_component(expr: &Expr) -> Option<String> {
 const EXCEPTION_VARIABLES: [&str; 9] =
     ["e", "err", "error", "ex", "exc", "exc_info", "excinfo", "exception", "warning"];
 
-/// Whether an expression evaluates to the text of an exception or a warning, such as `str(e.value)` or
-/// `e.exception.args[0]`.
+/// Whether an expression evaluates to the text of an exception or a warning. Examples are
+/// `str(e.value)` and `e.exception.args[0]`.
 pub(super) fn is_message(expr: &Expr) -> bool {
     match expr {
         Expr::Call(call) => match &*call.func {

@@ -24,7 +24,8 @@ const MAX_LISTED_FUNCTIONS: usize = 4;
 pub enum RequirementKind {
     /// A function that the test calls directly.
     Call,
-    /// A name that the test imports from the library or accesses as an attribute of an imported module.
+    /// A name that the test imports from the library, or accesses as an attribute of an imported
+    /// module.
     Name,
     /// A constant, recognized by its upper-case name.
     Constant,
