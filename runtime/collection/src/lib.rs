@@ -5,7 +5,7 @@
 //! proctor-carve   edits Python source text
 //! build           builds a task from a recipe
 //! collect         creates tasks of both levels from a repository's objects and tests
-//! pulls           creates tasks from merged pull requests, with the environments and checks of collect
+//! pulls           creates tasks from merged pull requests, with collect's environments and checks
 //! ```
 
 mod build;

@@ -99,7 +99,7 @@ impl FakeLlm {
         self.state.lock().seen.clone()
     }
 
-    /// Waits until the listener's task fails.
+    /// Waits until the server stops.
     pub async fn wait_until_stopped(mut self) {
         // Ignore the result, because the task only ends when it is aborted.
         let _ = (&mut self.serving).await;

@@ -246,7 +246,8 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
     all
 }
 
-/// Returns one line per distinct error in brief, or one line per trial in full.
+/// Returns one line per distinct error for [`Detail::Brief`], or one line per trial for
+/// [`Detail::Full`].
 fn error_lines(errors: Vec<(String, String)>, detail: Detail) -> Vec<String> {
     match detail {
         Detail::Brief => deduplicate_errors(errors, MAX_EXAMPLES),

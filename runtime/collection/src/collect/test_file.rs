@@ -16,7 +16,7 @@ pub(super) struct TestFile {
     /// The module and name of each imported object that the file uses, including attributes of
     /// imported modules.
     pub(super) used: BTreeSet<(String, String)>,
-    /// Names whose values an assertion checks. Of dotted names, only the last component.
+    /// Names whose values an assertion checks. Only the last component of a dotted name is kept.
     pub(super) asserted: BTreeSet<String>,
     /// Names of attributes that the file accesses on any object.
     pub(super) attributes: BTreeSet<String>,

@@ -6,7 +6,7 @@ use ruff_python_ast::{Expr, ExprCall};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Expectation {
     pub(super) is_warning: bool,
-    /// The expected classes. Of dotted names, only the last component.
+    /// The expected classes. Only the last component of a dotted name is kept.
     pub(super) types: Vec<String>,
     /// The expected text, and whether the text is a regular expression.
     pub(super) text: Option<(String, bool)>,

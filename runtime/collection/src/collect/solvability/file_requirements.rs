@@ -421,7 +421,7 @@ impl<'a> Visitor<'a> for Reader<'_> {
     }
 }
 
-/// Collects the names of called functions. Of dotted names, only the last component.
+/// Collects the names of called functions. Only the last component of a dotted name is kept.
 #[derive(Default)]
 struct Calls(BTreeSet<String>);
 
