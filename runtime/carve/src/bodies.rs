@@ -9,13 +9,13 @@ use super::{
     file::MODULE_SCOPE,
 };
 
-/// The return value of a function that does nothing. Its body becomes `pass`.
+/// The return value of a function that does nothing. The body of such a function becomes `pass`.
 pub const NONE_VALUE: &str = "None";
 
-/// Placeholder in a return value. It is replaced by the name of the function's first argument.
+/// Placeholder in a return value. It is replaced with the name of the function's first argument.
 pub const FIRST_ARGUMENT: &str = "{first}";
 
-/// Replaces the bodies of the functions at and below the wanted dotted paths with `return` and the
+/// Replaces the bodies of the functions at or below the given dotted paths with a `return` of the
 /// value `returns`. Returns the new text, or `None` if the text cannot be parsed.
 pub fn replace_bodies(
     text: &str,
@@ -48,7 +48,7 @@ fn replacement_body(def: &StmtFunctionDef, returns: &str) -> String {
     format!("return {}", returns.replace(FIRST_ARGUMENT, &first_argument(def)))
 }
 
-/// Returns the name of the first argument that a caller passes. This excludes `self` and `cls`.
+/// Returns the name of the first argument that a caller passes, which is never `self` or `cls`.
 fn first_argument(def: &StmtFunctionDef) -> String {
     let parameters = def.parameters.posonlyargs.iter().chain(&def.parameters.args);
     let mut names = parameters.map(|it| it.parameter.name.to_string());

@@ -1,9 +1,9 @@
-//! Creates patches from changed texts.
+//! Creates patches from the texts of files before and after a change.
 
 use proctor_patch::{FilePatch, MODE_FILE, RawPath};
 
-/// Returns the patch for some files, each given as path, text before and text after. A text is
-/// `None` if the file does not exist at that point.
+/// Returns a patch for the given files. Each file has a path, the text before and the text after
+/// the change. A text is `None` if the file does not exist at that point.
 pub fn build_patch<'a>(
     changes: impl IntoIterator<Item = (&'a str, Option<&'a str>, Option<&'a str>)>,
 ) -> String {
@@ -11,7 +11,7 @@ pub fn build_patch<'a>(
     let mut out = Vec::new();
     for (path, before, after) in changes {
         let patch = FilePatch::between(&RawPath::from(path), side(before), side(after));
-        // Omit blob ids and modes, so that the patch applies whatever the files' modes are.
+        // Omit blob ids and modes, so that the patch applies regardless of the files' modes.
         FilePatch { index: None, old_mode: None, new_mode: None, ..patch }.write(&mut out);
     }
     // This loses nothing, because lines and names are UTF-8.

@@ -1,4 +1,4 @@
-//! Finds the definitions in a file that can be carved.
+//! Finds the definitions that can be carved out of a file.
 
 use std::collections::BTreeSet;
 
@@ -16,20 +16,21 @@ use super::{
     scope,
 };
 
-/// A definition of a function or class. A path has several definitions if it has overloads, a getter and a setter,
-/// or definitions in several branches of an `if`.
+/// A definition of a function or class. A path has several definitions if it is overloaded, has a
+/// getter and a setter, or is defined in several branches of an `if`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Definition {
-    /// Dotted path in the file.
+    /// Dotted path within the file.
     pub path: String,
     pub kind: Kind,
-    /// The line of the first decorator, or else of the `def`. This is the first line of the code object.
+    /// The line on which the code object starts: the line of the first decorator or, without
+    /// decorators, of the `def`.
     pub first: usize,
     /// The line of the `def` or `class` itself.
     pub line: usize,
     pub last: usize,
-    /// Names that a function's body uses without calling them. The function needs them whenever it
-    /// runs, although a trace shows no call.
+    /// Names that a function's body uses without calling them. A trace shows no call to these
+    /// names, but the function needs them whenever it runs.
     pub values: BTreeSet<String>,
     pub traits: Traits,
 }
@@ -37,16 +38,17 @@ pub struct Definition {
 /// Properties of a function that its signature does not show.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traits {
-    /// Names of exception classes in `raise` statements.
+    /// Names of the exception classes in `raise` statements.
     pub raises: BTreeSet<String>,
     /// Whether the function is a generator.
     pub yields: bool,
-    /// Parameters without an annotation, in order, followed by an empty name if the return type is not annotated.
+    /// The parameters without an annotation, in order. An empty name is added at the end if the
+    /// return type is not annotated.
     pub untyped: Vec<String>,
 }
 
 impl Definition {
-    /// Returns the number of lines, including decorators and the docstring.
+    /// Returns the number of lines, including decorators and docstring.
     pub fn lines(&self) -> usize {
         self.last + 1 - self.first
     }
@@ -57,8 +59,8 @@ impl Definition {
     }
 }
 
-/// Returns the definitions of a file, in order. Definitions inside a function are part of that
-/// function, so they are not listed.
+/// Returns the definitions in a file, in order. A definition inside a function is part of that
+/// function, so it is not listed separately.
 pub fn definitions(file: &str, text: &str) -> Result<Vec<Definition>, CarveError> {
     let parsed = parse(file, text)?;
     let body = &parsed.syntax().body;
@@ -107,7 +109,8 @@ impl Traits {
     }
 }
 
-/// Collects what a function and its nested functions raise, and whether the function yields.
+/// Collects the exceptions that a function and its nested functions raise, and whether the function
+/// yields.
 #[derive(Default)]
 struct Body {
     raises: BTreeSet<String>,
@@ -139,7 +142,7 @@ impl<'a> Visitor<'a> for Body {
     fn visit_expr(&mut self, expr: &'a Expr) {
         match expr {
             Expr::Yield(_) | Expr::YieldFrom(_) if self.inside == 0 => self.yields = true,
-            // Ignore a `yield` in a lambda.
+            // Ignore `yield` inside a lambda.
             Expr::Lambda(_) => return,
             _ => {}
         }
@@ -147,7 +150,7 @@ impl<'a> Visitor<'a> for Body {
     }
 }
 
-/// Returns the name of an exception class, or `None` for any other expression, such as a variable.
+/// Returns the name of an exception class. Returns `None` for other expressions, such as variables.
 fn exception_name(expr: &Expr) -> Option<String> {
     let (name, whole) = match expr {
         Expr::Name(name) => (name.id.as_str(), name.id.to_string()),
@@ -162,7 +165,7 @@ fn exception_name(expr: &Expr) -> Option<String> {
     (is_class && !whole.starts_with("self.") && !whole.starts_with("cls.")).then_some(whole)
 }
 
-/// Collects the names in a body that are used other than to call them.
+/// Collects the names that a body uses without calling them.
 #[derive(Default)]
 struct Values(BTreeSet<String>);
 

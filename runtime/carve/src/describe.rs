@@ -19,25 +19,28 @@ pub enum Kind {
     Method,
 }
 
-/// A carved object. Overloads, or a property's getter and setter, are several definitions of one object.
+/// A carved object. An object may have several definitions, such as overloads, or a property's
+/// getter and setter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Object {
     pub file: String,
-    /// Dotted path in the file.
+    /// Dotted path within the file.
     pub path: String,
     pub kind: Kind,
-    /// Aliases that were removed with the object.
+    /// Aliases that were removed together with the object.
     pub aliases: Vec<String>,
     /// The definitions as Python code without bodies: decorators, signature, docstring and `...`.
     pub stub: String,
 }
 
-/// What a stub shows in addition to the public interface.
+/// What stubs show in addition to the public interface.
 #[derive(Clone, Copy)]
 pub struct StubOptions<'a> {
-    /// Returns notes on the function at a dotted path, which its stub shows as comments.
+    /// Returns the notes on the function at a dotted path. The function's stub shows them as
+    /// comments.
     pub notes: &'a dyn Fn(&str) -> Vec<String>,
-    /// Private names to show because tests use them. If `None`, classes do not list instance attributes.
+    /// Private names that are shown because tests use them. If `None`, the stubs of classes do not
+    /// list instance attributes.
     pub named: Option<&'a BTreeSet<String>>,
 }
 
@@ -49,7 +52,8 @@ impl StubOptions<'_> {
     }
 }
 
-/// Maximum number of lines of a class attribute. The value of a longer one is replaced by `...`.
+/// Maximum number of lines of a class attribute. If an attribute is longer, its value is replaced
+/// with `...`.
 const MAX_ATTRIBUTE_LINES: usize = 4;
 
 /// Returns the stub of the definition at `path`, without indentation.
@@ -79,7 +83,7 @@ fn render_function(
         out.push_str(&text[docstring]);
         out.push('\n');
     }
-    // Overloads have no notes. The implementation after them has.
+    // Overloads have no notes. The implementation after them has the notes.
     let overload = |it: &Decorator| match &it.expression {
         Expr::Name(name) => name.id.as_str() == "overload",
         Expr::Attribute(attribute) => attribute.attr.as_str() == "overload",
@@ -92,7 +96,7 @@ fn render_function(
     out.push_str("...\n");
 }
 
-/// Writes the stub of a class with its public attributes, methods and inner classes.
+/// Writes a class's stub, with public attributes, methods and inner classes.
 fn render_class(
     text: &str,
     def: &StmtClassDef,
@@ -151,7 +155,7 @@ fn render_class(
     }
 }
 
-/// Returns the code of an assignment, if all of its targets are shown.
+/// Returns an assignment's code if all of its targets are shown.
 fn render_attribute(
     text: &str,
     assign: &StmtAssign,
@@ -169,7 +173,8 @@ fn render_attribute(
     Some(format!("{}...", names.trim_end_matches(['(', '\\', '\n', ' ']).to_owned() + " "))
 }
 
-/// Returns the names that a class body assigns to other names: `_refuse` for `__ior__ = _refuse`.
+/// Returns the names on the right side of assignments in a class body: `_refuse` for `__ior__ =
+/// _refuse`.
 fn alias_targets(body: &[Stmt]) -> BTreeSet<String> {
     let value = |stmt: &Stmt| match stmt {
         Stmt::Assign(assign) => match &*assign.value {
@@ -184,7 +189,7 @@ fn alias_targets(body: &[Stmt]) -> BTreeSet<String> {
 /// Attributes that every object has.
 const UNIVERSAL_ATTRIBUTES: [&str; 4] = ["__class__", "__dict__", "__module__", "__weakref__"];
 
-/// Returns the attributes that methods set on `self`, without those that the class body defines.
+/// Returns the attributes that methods set on `self`, except for those that the class body defines.
 fn instance_attributes(body: &[Stmt], shows: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
     let mut found = SelfAttributes::default();
     body.iter().filter(|stmt| stmt.is_function_def_stmt()).for_each(|it| found.visit_stmt(it));
@@ -221,7 +226,7 @@ fn body_indent(text: &str, start: usize, body: &[Stmt]) -> String {
     let own = &text[line_start(text, start)..start];
     let first = body.first().map_or(start, |stmt| stmt.start().to_usize());
     let head = &text[line_start(text, first)..first];
-    // If the body is on the header's line, there is no indentation to copy.
+    // If the body starts on the header's line, there is no indentation to copy.
     if head.trim().is_empty() && head.len() > own.len() {
         head.to_owned()
     } else {
@@ -235,7 +240,8 @@ fn docstring(body: &[Stmt]) -> Option<std::ops::Range<usize>> {
         .then(|| stmt.value.start().to_usize()..stmt.value.end().to_usize())
 }
 
-/// Whether a name is public. Dunder names are; other names that start with an underscore are not.
+/// Whether a name is public. Dunder names are public. Other names that start with an underscore are
+/// private.
 fn is_public(name: &str) -> bool {
     !name.starts_with('_') || (name.starts_with("__") && name.ends_with("__"))
 }

@@ -1,9 +1,9 @@
-//! Text edits, and the traversal of statements that creates them.
+//! Text edits, and the traversal of statements that creates the edits.
 
 use ruff_python_ast::{ExceptHandler, Stmt};
 use ruff_text_size::Ranged;
 
-/// Replaces the bytes `start..end` with `with`.
+/// Replaces the bytes `start..end` with the text `with`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Edit {
     pub(super) start: usize,
@@ -17,7 +17,7 @@ impl Edit {
     }
 }
 
-/// Applies edits, which may be in any order and may overlap.
+/// Applies edits. They may be in any order and may overlap.
 pub(super) fn apply(text: &str, mut edits: Vec<Edit>) -> String {
     edits.sort_by_key(|edit| (edit.start, edit.end));
     let mut out = String::with_capacity(text.len());
@@ -33,16 +33,16 @@ pub(super) fn apply(text: &str, mut edits: Vec<Edit>) -> String {
     out
 }
 
-/// What to do with a statement.
+/// What the traversal does with a statement.
 pub(super) enum StatementAction {
-    /// Keep it and visit the statements in it.
+    /// Keep the statement and visit the statements inside it.
     Keep,
     Remove,
-    /// Keep it, but apply these edits.
+    /// Keep the statement, but apply these edits to it.
     Change(Vec<Edit>),
 }
 
-/// The enclosing definitions of a statement, as a dotted path.
+/// The definitions that enclose a statement, as a dotted path.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EnclosingScope<'a> {
     pub(super) prefix: &'a str,
@@ -55,8 +55,8 @@ impl EnclosingScope<'_> {
     }
 }
 
-/// Calls `judge` for every statement, outer statements first, and returns the resulting edits. Inserts `pass` into a
-/// block that would become empty.
+/// Calls `judge` for every statement, outer statements first, and returns the resulting edits. If a
+/// block would become empty, `pass` is inserted into it.
 pub(super) fn walk(
     text: &str,
     block: &[Stmt],
@@ -92,7 +92,7 @@ pub(super) fn walk(
     let empty =
         removed.len() == block.len() && block.first().is_some_and(|stmt| indent(text, stmt) > 0);
     for (count, &index) in removed.iter().enumerate() {
-        // Whether no statement after this one remains in the block.
+        // Whether all later statements in the block are removed.
         let last = removed[count..].len() == block.len() - index;
         let mut edit = removal(text, block, index, last);
         if empty && count == 0 && edit.with.is_empty() {
@@ -107,7 +107,7 @@ pub(super) fn walk(
     out
 }
 
-/// Returns the blocks of statements in a compound statement.
+/// Returns the blocks of statements inside a compound statement.
 pub(super) fn blocks(stmt: &Stmt) -> Vec<&[Stmt]> {
     match stmt {
         Stmt::FunctionDef(stmt) => vec![&stmt.body],
@@ -133,8 +133,8 @@ pub(super) fn blocks(stmt: &Stmt) -> Vec<&[Stmt]> {
     }
 }
 
-/// Returns the edit that removes a statement's lines and comments. A statement that shares a line with others is
-/// replaced by `pass` instead.
+/// Returns an edit that removes a statement's lines and comments. If the statement shares a line
+/// with another statement, it is replaced with `pass` instead.
 fn removal(text: &str, block: &[Stmt], index: usize, last: bool) -> Edit {
     let stmt = &block[index];
     let (start, end) = (stmt.start().to_usize(), stmt.end().to_usize());
@@ -146,7 +146,8 @@ fn removal(text: &str, block: &[Stmt], index: usize, last: bool) -> Edit {
     }
     let mut from = start_of_comments(text, block, index);
     let mut to = line_end(text, end);
-    // Comments below the body belong to the statement if they are indented more than the statement.
+    // Comments below the body belong to the statement if their indentation is deeper than the
+    // statement's.
     let column = indent(text, stmt);
     let mut ahead = to;
     while ahead < text.len() {
@@ -166,7 +167,7 @@ fn removal(text: &str, block: &[Stmt], index: usize, last: bool) -> Edit {
             to = line_end(text, to);
         }
     } else {
-        // This is the last statement of a block: keep the blank lines after it, and remove those
+        // This is the last statement in a block. Keep the blank lines after it, and remove those
         // before it.
         while from > 0 && text[line_start(text, from - 1)..from].trim().is_empty() {
             from = line_start(text, from - 1);
@@ -175,12 +176,13 @@ fn removal(text: &str, block: &[Stmt], index: usize, last: bool) -> Edit {
     Edit::cut(from, to)
 }
 
-/// Returns the start of the comment lines directly above a statement that have the same indentation.
+/// Returns the start of the comment lines directly above a statement whose indentation is the same
+/// as the statement's.
 fn start_of_comments(text: &str, block: &[Stmt], index: usize) -> usize {
     let stmt = &block[index];
     let column = indent(text, stmt);
     let mut from = line_start(text, stmt.start().to_usize());
-    // Stop at the previous statement, because it may end with a string that looks like a comment.
+    // Stop at the previous statement. It may end with a string that looks like a comment.
     let floor = match index.checked_sub(1).and_then(|before| block.get(before)) {
         Some(before) => line_end(text, before.end().to_usize()),
         None => 0,

@@ -1,6 +1,6 @@
-//! Errors of a carve.
+//! Errors that occur while code is carved.
 
-/// The reason for rejecting a carve. Names the file and, if known, the line.
+/// Why code cannot be carved. Names the file and, if known, the line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CarveError {
     #[error("{file}: {why}")]
@@ -15,7 +15,7 @@ pub enum CarveError {
          package; carve the code that needs it as well, or keep `{name}`"
     )]
     Needed { file: String, line: usize, name: String },
-    /// The result cannot be parsed, which is a bug in the carver.
+    /// The result cannot be parsed, which means that the carver has a bug.
     #[error("{file}: the result would be invalid Python: {why}")]
     Broken { file: String, why: String },
 }

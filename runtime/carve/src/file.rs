@@ -22,7 +22,7 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Parsed<ModModule>, CarveEr
         .map_err(|error| CarveError::Syntax { file: file.to_owned(), why: error.to_string() })
 }
 
-/// The result of removing definitions from a file.
+/// The result of removing definitions from one file.
 pub(super) struct Cut {
     pub(super) text: String,
     pub(super) objects: Vec<Object>,
@@ -30,8 +30,8 @@ pub(super) struct Cut {
     pub(super) gone: BTreeSet<String>,
 }
 
-/// Returns the stub and the code of the definition at a dotted path. Returns `None` if the text does
-/// not parse or lacks that definition.
+/// Returns the stub and the code of the definition at a dotted path. Returns `None` if the text
+/// cannot be parsed or does not contain that definition.
 pub fn stub_and_code(text: &str, path: &str, view: StubOptions<'_>) -> Option<(String, String)> {
     let parsed = parse_module(text).ok()?;
     let (mut stubs, mut code) = (Vec::new(), String::new());
@@ -51,7 +51,7 @@ pub fn stub_and_code(text: &str, path: &str, view: StubOptions<'_>) -> Option<(S
     (!stubs.is_empty()).then(|| (stubs.join("\n"), code))
 }
 
-/// Removes the definitions at the dotted paths in `wanted` and their aliases from a file.
+/// Removes the definitions at the dotted paths in `wanted`, and their aliases, from a file.
 pub(super) fn cut(file: &str, text: &str, wanted: &[String]) -> Result<Cut, CarveError> {
     let parsed = parse(file, text)?;
     let body = &parsed.syntax().body;
@@ -99,7 +99,7 @@ pub(super) fn cut(file: &str, text: &str, wanted: &[String]) -> Result<Cut, Carv
     };
     let edits = walk(text, body, MODULE_SCOPE, &mut judge);
     if let Some(path) = wanted.iter().find(|path| !objects.contains_key(*path)) {
-        // Skip a path inside another wanted path, because removing the outer one removes both.
+        // Skip a path inside another wanted path. Removing the outer one removes both.
         let inside = wanted.iter().any(|outer| path.starts_with(&format!("{outer}.")));
         if !(inside && known.contains(path)) {
             let near = nearest(path, &known);
@@ -112,7 +112,8 @@ pub(super) fn cut(file: &str, text: &str, wanted: &[String]) -> Result<Cut, Carv
     Ok(Cut { text, objects: objects.into_values().collect(), gone })
 }
 
-/// Returns the aliases of the targets (path of the alias, path that it refers to) and all defined paths.
+/// Returns the aliases of the targets (the alias's path, then the path to which the alias refers),
+/// and all defined paths.
 fn find_aliases(
     text: &str,
     body: &[Stmt],
@@ -128,8 +129,8 @@ fn find_aliases(
         StatementAction::Keep
     });
     let mut aliases: BTreeMap<String, String> = BTreeMap::new();
-    // An alias of an alias may appear earlier in the text, in another branch, so repeat until
-    // nothing is added.
+    // An alias of an alias may appear earlier in the text, in another branch, so repeat until no
+    // more aliases are found.
     loop {
         let before = aliases.len();
         for (names, value) in &all {
@@ -156,14 +157,15 @@ fn alias_root(aliases: &BTreeMap<String, String>, value: &str) -> String {
     at.to_owned()
 }
 
-/// Returns the paths of the new names and of their target for an assignment such as `a = b = name`.
+/// For an assignment such as `a = b = name`, returns the paths of the new names and of the name to
+/// which they refer.
 fn alias_of(stmt: &Stmt, place: EnclosingScope<'_>) -> Option<(Vec<String>, String)> {
     let (targets, value): (Vec<&Expr>, &Expr) = match stmt {
         Stmt::Assign(stmt) => (stmt.targets.iter().collect(), &stmt.value),
         Stmt::AnnAssign(stmt) => (vec![&stmt.target], stmt.value.as_deref()?),
         _ => return None,
     };
-    // A variable inside a function is part of the function, not an alias.
+    // A variable inside a function is part of that function and not an alias.
     let Expr::Name(value) = value else { return None };
     if place.in_function {
         return None;
@@ -182,7 +184,7 @@ fn is_class(body: &[Stmt], path: &str) -> bool {
     !path.is_empty() && !scope::class_bodies(body, path).is_empty()
 }
 
-/// Returns the paths that the text does not bind.
+/// Returns those of the paths that the text does not bind.
 pub(super) fn unbound_paths<'a>(
     file: &str,
     text: &str,
@@ -200,7 +202,8 @@ pub(super) fn unbound_paths<'a>(
     Ok(paths.filter(|path| !stays(path)).cloned().collect())
 }
 
-/// Removes names from `__all__`, whether they are assigned, added with `+=`, appended or extended.
+/// Removes names from `__all__`, regardless of whether `__all__` is assigned, or changed with `+=`,
+/// `append` or `extend`.
 pub(super) fn without_exports(
     file: &str,
     text: &str,
@@ -232,7 +235,8 @@ fn change_or_keep(edits: Vec<Edit>) -> StatementAction {
     if edits.is_empty() { StatementAction::Keep } else { StatementAction::Change(edits) }
 }
 
-/// Removes `__all__.append("name")` as a whole, and entries from `__all__.extend([...])`.
+/// Removes the whole call `__all__.append("name")`, or entries from the list in
+/// `__all__.extend([...])`.
 fn edit_export_call(text: &str, expr: &Expr, gone: &BTreeSet<String>) -> StatementAction {
     let Expr::Call(call) = expr else { return StatementAction::Keep };
     let Expr::Attribute(method) = &*call.func else { return StatementAction::Keep };
@@ -253,7 +257,7 @@ fn is_dunder_all(expr: &Expr) -> bool {
     matches!(expr, Expr::Name(name) if name.id.as_str() == "__all__")
 }
 
-/// Returns the cuts in a literal list or tuple, or in both sides of a sum.
+/// Returns the edits that remove entries from a literal list or tuple, or from both sides of a sum.
 fn remove_entries(text: &str, expr: &Expr, gone: &BTreeSet<String>) -> Vec<Edit> {
     let (elements, tuple) = match expr {
         Expr::List(list) => (&list.elts, false),
@@ -280,13 +284,13 @@ fn remove_entries(text: &str, expr: &Expr, gone: &BTreeSet<String>) -> Vec<Edit>
         return out;
     }
     match stays[..] {
-        // Nothing remains: replace the whole literal, so that no lone comma is left.
+        // No entries remain. Replace the whole literal, so that no lone comma is left behind.
         [] => {
             let empty = if tuple { "()" } else { "[]" };
             let (start, end) = (expr.start().to_usize(), expr.end().to_usize());
             out = vec![Edit { start, end, with: empty.into() }];
         }
-        // A tuple with one entry needs a comma: `("a")` is not a tuple.
+        // A tuple with a single entry needs a comma, because `("a")` is not a tuple.
         [only] if tuple => {
             let last = items.last().map_or(only.end, |last| last.end);
             let tail = comma_after(text, last).map_or(last, |comma| comma + 1);
@@ -300,7 +304,7 @@ fn remove_entries(text: &str, expr: &Expr, gone: &BTreeSet<String>) -> Vec<Edit>
     out
 }
 
-/// Returns the text if it can still be parsed.
+/// Returns the text, or an error if it can no longer be parsed.
 pub(super) fn check_syntax(file: &str, text: String) -> Result<String, CarveError> {
     match parse_module(&text) {
         Ok(_) => Ok(text),

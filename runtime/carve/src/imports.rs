@@ -1,4 +1,4 @@
-//! Finds imports between the modules of a package.
+//! Finds imports between a package's modules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,19 +12,19 @@ use super::{
     references,
 };
 
-/// Removed paths by dotted module name.
+/// Removed paths, by dotted module name.
 pub(super) type RemovedPaths = BTreeMap<String, BTreeSet<String>>;
 
 #[derive(Debug, Clone)]
 pub(super) struct Module {
-    /// Dotted name of the module.
+    /// The module's dotted name.
     pub(super) name: String,
     /// Whether the file is an `__init__.py`.
     pub(super) is_package: bool,
 }
 
 impl Module {
-    /// Returns the absolute name of the module in `from ... import`.
+    /// Returns the absolute name of the module in a `from ... import` statement.
     fn absolute_module_name(&self, import: &StmtImportFrom) -> String {
         let named = import.module.as_deref().unwrap_or_default();
         if import.level == 0 {
@@ -38,29 +38,29 @@ impl Module {
     }
 }
 
-/// An import of a removed name that runs at import time.
+/// An import of a removed name. The import runs at import time.
 pub(super) struct LostImport {
     pub(super) offset: usize,
     pub(super) name: String,
-    /// The local name in the importing module.
+    /// The name that the import binds in the importing module.
     pub(super) bound: String,
 }
 
-/// The effects of removed names on a module's imports.
+/// How removed names affect a module's imports.
 #[derive(Default)]
 pub(super) struct Findings {
     pub(super) lost: Vec<LostImport>,
-    /// The edits that remove the lost names from import statements.
+    /// The edits that remove the missing names from import statements.
     pub(super) edits: Vec<Edit>,
     /// Names that `import *` no longer provides.
     pub(super) starred: BTreeSet<String>,
-    /// Paths removed from imported modules, by the local dotted name of the module.
+    /// Paths removed from imported modules, by the dotted name under which the module was imported.
     pub(super) modules: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// Reads a module's import statements. Three kinds of imports are kept unchanged: those inside
-/// functions run later, those in a `try` with handlers may fail, and those under `TYPE_CHECKING`
-/// never run.
+/// Reads a module's import statements. Three kinds of imports are left unchanged: imports inside
+/// functions run later, imports in a `try` with handlers may fail, and imports under
+/// `TYPE_CHECKING` never run.
 pub(super) fn find_lost_imports(
     text: &str,
     body: &[Stmt],
@@ -68,7 +68,7 @@ pub(super) fn find_lost_imports(
     gone: &RemovedPaths,
 ) -> Findings {
     let mut findings = Findings::default();
-    // Ranges of code in which imports are kept.
+    // Code ranges whose imports are left unchanged.
     let mut sheltered: Vec<(usize, usize)> = Vec::new();
     let edits = walk(text, body, MODULE_SCOPE, &mut |stmt, place: EnclosingScope<'_>| {
         let at = stmt.start().to_usize();

@@ -1,4 +1,5 @@
-//! Removes objects from a Python package so that the rest can still be parsed and imported.
+//! Removes objects from a Python package such that the remaining code can still be parsed and
+//! imported.
 
 mod bodies;
 mod changes;

@@ -1,8 +1,9 @@
-//! Removes items from a comma-separated list, such as the names of an import or the entries of `__all__`.
+//! Removes items from comma-separated lists, such as the names in an import or the entries of
+//! `__all__`.
 
 use super::edits::{Edit, line_end, line_start};
 
-/// An item of a list, and whether to remove it.
+/// An item in a list, and whether to remove the item.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Item {
     pub(super) start: usize,
@@ -10,15 +11,15 @@ pub(super) struct Item {
     pub(super) goes: bool,
 }
 
-/// Returns the cuts that remove items. The rest is a valid list with the comments of the other
-/// items. At least one item must remain, because the caller handles lists that become empty.
+/// Returns the edits that remove items. The result is a valid list, with the comments of the items
+/// that remain. At least one item must remain: callers handle lists that become empty.
 pub(super) fn cuts(text: &str, items: &[Item]) -> Vec<Edit> {
     let mut out = Vec::new();
     for (index, item) in items.iter().enumerate().filter(|(_, item)| item.goes) {
         match comma_after(text, item.end) {
             Some(comma) => out.push(cut_with_comma(text, item.start, comma + 1)),
-            // The last item has no comma after it, so remove everything after the last remaining
-            // item.
+            // The last item has no comma after it, so remove everything after the last item that
+            // remains.
             None => {
                 let from = items[..index].iter().rev().find(|item| !item.goes);
                 out.push(Edit::cut(from.map_or(item.start, |item| item.end), item.end));
@@ -31,11 +32,11 @@ pub(super) fn cuts(text: &str, items: &[Item]) -> Vec<Edit> {
 fn cut_with_comma(text: &str, start: usize, end: usize) -> Edit {
     let (first, last) = (line_start(text, start), line_end(text, end));
     let rest = text[end..last].trim();
-    // The item is alone on its line, so remove the whole line, including a comment.
+    // The item is alone on its line, so remove the whole line, including any comment.
     if text[first..start].trim().is_empty() && (rest.is_empty() || rest.starts_with('#')) {
         return Edit::cut(first, last);
     }
-    // The item is the last one on its line, so leave no trailing white space.
+    // The item is the last one on its line, so don't leave trailing white space.
     if rest.is_empty() {
         let head = text[..start].trim_end_matches([' ', '\t']).len();
         return Edit::cut(head, last - text[end..last].trim_start_matches([' ', '\t', '\r']).len());

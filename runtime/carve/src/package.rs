@@ -16,30 +16,31 @@ use super::{
     references,
 };
 
-/// Options of a carve.
+/// Options for carving.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CarveOptions<'a> {
-    /// Remove imports of removed code from all modules of the package, and not only from package
-    /// files (`__init__.py`). Other uses at import time are still errors.
+    /// Whether to remove imports of removed code from all modules in the package, instead of only
+    /// from package files (`__init__.py`). Other uses at import time are still errors.
     pub importers: bool,
-    /// Other files that must not change. Code that they import cannot be removed.
+    /// Other files that must not change. Code that these files import cannot be removed.
     pub watched: &'a [String],
-    /// The modules of the package. Other Python files in it, such as tests, are not changed. `None`
-    /// means that all Python files are modules.
+    /// The package's modules. Other Python files in the package, such as tests, are not changed.
+    /// `None` means that all Python files are modules.
     pub modules: Option<&'a BTreeSet<String>>,
 }
 
-/// The result of a carve.
+/// The result of carving.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Carving {
     /// The removed objects, sorted by file and path.
     pub objects: Vec<Object>,
-    /// The text before and after the carve, by path relative to the tree.
+    /// Each file's text before and after carving, by path relative to the tree.
     pub files: BTreeMap<String, (String, String)>,
 }
 
 impl Carving {
-    /// Returns the mask, a Git patch that removes the objects. The gold patch is the reversed mask.
+    /// Returns the mask, which is a Git patch that removes the objects. Reversed, it is the gold
+    /// patch.
     pub fn mask(&self) -> String {
         let changes = self.files.iter();
         build_patch(changes.map(|(path, (before, after))| {
@@ -65,14 +66,16 @@ pub fn carve(root: &Path, wanted: &BTreeMap<String, Vec<String>>) -> Result<Carv
     carve_with(root, wanted, CarveOptions::default())
 }
 
-/// Removes the objects in `wanted` (dotted paths by file) from the tree at `root`, without writing files.
+/// Removes the objects in `wanted` (dotted paths by file) from the tree at `root`. No files are
+/// written.
 ///
-/// Also removes their re-exports in package files (`__init__.py`) and their entries in `__all__`. Any other
-/// import-time use is an error that names its location.
+/// Re-exports of the objects in package files (`__init__.py`) and entries in `__all__` are removed,
+/// too. If the code uses an object at import time in any other way, the result is an error that
+/// names the location.
 ///
 /// # Errors
-/// [`CarveError`] if a file cannot be read, a path does not exist, or the remaining code needs a removed object at
-/// import time.
+/// [`CarveError`] if a file cannot be read, a path does not exist, or the remaining code needs a
+/// removed object at import time.
 pub fn carve_with(
     root: &Path,
     wanted: &BTreeMap<String, Vec<String>>,
@@ -86,7 +89,7 @@ pub fn carve_with(
         texts.retain(|file, _| modules.contains(file) || wanted.contains_key(file));
     }
     for file in options.watched {
-        // Skip a file that cannot be parsed: Python cannot import it either.
+        // Skip files that cannot be parsed. Python cannot import them either.
         if !texts.contains_key(file) && load_file(root, file, Path::new(""), &mut texts).is_ok() {
             texts.entry(file.clone()).and_modify(|text| text.watched = true);
         }
@@ -95,7 +98,7 @@ pub fn carve_with(
     let mut objects = Vec::new();
     for (file, paths) in wanted {
         let Some(text) = texts.get_mut(file) else {
-            let why = "no such file in the source".to_owned();
+            let why = "the source has no such file".to_owned();
             return Err(CarveError::Unreadable { file: file.clone(), why });
         };
         let done = cut(file, &text.now, paths)?;
@@ -103,7 +106,8 @@ pub fn carve_with(
         all_gone.entry(text.module.name.clone()).or_default().extend(done.gone);
         objects.extend(done.objects);
     }
-    // A removed re-export may itself be re-exported. Repeat until no module loses a name.
+    // A removed re-export may itself be re-exported elsewhere. Repeat until no module loses another
+    // name.
     loop {
         let before = count_paths(&all_gone);
         for (file, text) in &mut texts {
@@ -161,7 +165,7 @@ fn propagate_star_imports(
     if fresh.is_empty() { Ok(()) } else { record_lost(file, text, fresh, all_gone) }
 }
 
-/// Records names that a module no longer binds, and removes them from `__all__`.
+/// Records names that a module no longer binds, and removes these names from `__all__`.
 fn record_lost(
     file: &str,
     text: &mut ModuleText,
@@ -195,9 +199,9 @@ fn check_imports(file: &str, text: &ModuleText, all_gone: &RemovedPaths) -> Resu
     }
 }
 
-/// Returns the number of a line in the original text. Carving only removes lines, so the original
-/// number is at least the current one. The search starts there and returns the first line that ends
-/// with the same text.
+/// Returns a line's number in the original text. Carving only removes lines, so the original number
+/// is at least as large as the current one. Returns the first line from there on that ends with the
+/// same text.
 fn original_line(before: &str, now: &str, offset: usize, rest: &str) -> usize {
     let number = line_number(now, offset);
     let found = before.lines().enumerate().skip(number - 1).find(|(_, line)| line.ends_with(rest));
@@ -215,7 +219,7 @@ fn load_package(
     }
     let mut top = Path::new(file).parent().unwrap_or(Path::new("")).to_path_buf();
     if !root.join(&top).join("__init__.py").is_file() {
-        // The file is a single module outside any package.
+        // The file is a single module that does not belong to a package.
         return load_file(root, file, Path::new(file).parent().unwrap_or(Path::new("")), texts);
     }
     while let Some(parent) = top.parent() {
@@ -240,8 +244,8 @@ fn load_package(
                 && let Err(error) = load_file(root, name, &start, texts)
                 && name == file
             {
-                // Skip other files that cannot be parsed, such as templates or Python 2 code: Python
-                // cannot import them either.
+                // Skip other files that cannot be parsed, such as templates or Python 2 code.
+                // Python cannot import them either.
                 return Err(error);
             }
         }

@@ -10,24 +10,24 @@ use ruff_text_size::Ranged;
 
 use super::scope;
 
-/// Finds uses of removed names at import time: outside function bodies, and in decorators,
+/// Finds uses of removed names at import time: outside of function bodies, and in decorators,
 /// defaults, base classes and annotations. Postponed annotations are ignored.
 ///
-/// Does not distinguish comprehension variables from module names. As a result, it may reject a
-/// valid carve, but it never accepts an invalid one.
+/// Comprehension variables are not distinguished from module names. As a result, a valid carve may
+/// be rejected, but an invalid one is never accepted.
 pub(super) struct References<'a> {
     /// Dotted paths removed from this module.
     gone: &'a BTreeSet<String>,
-    /// Paths removed from other modules, by the local name of the module.
+    /// Paths removed from other modules, by the name under which this module imported them.
     modules: &'a BTreeMap<String, BTreeSet<String>>,
     /// Whether annotations are not evaluated (`from __future__ import annotations`).
     postponed: bool,
-    /// The enclosing classes: path, and the names that the class body binds.
+    /// The enclosing classes, each with its path and the names that the class body binds.
     classes: Vec<(String, BTreeSet<String>)>,
     found: Vec<(usize, String)>,
 }
 
-/// Returns offset and name of each use of a removed name at import time.
+/// Returns the offset and the name of each use of a removed name at import time.
 pub(super) fn find_uses(
     body: &[Stmt],
     gone: &BTreeSet<String>,
@@ -143,13 +143,13 @@ impl<'a> Visitor<'a> for References<'_> {
     }
 }
 
-/// Whether this is `if TYPE_CHECKING:`, whose body never runs.
+/// Whether this is `if TYPE_CHECKING:`. Its body never runs.
 pub(super) fn is_type_checking(branch: &StmtIf) -> bool {
     dotted_name(&branch.test)
         .is_some_and(|name| name == "TYPE_CHECKING" || name.ends_with(".TYPE_CHECKING"))
 }
 
-/// Returns a dotted name such as `a.b.c` as text, or `None` for any other expression.
+/// Returns a dotted name, such as `a.b.c`, as text. Returns `None` for any other expression.
 pub fn dotted_name(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Name(name) => Some(name.id.to_string()),

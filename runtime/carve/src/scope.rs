@@ -1,4 +1,4 @@
-//! Finds the names that a module or class body binds.
+//! Finds the names that the body of a module or class binds.
 
 use std::collections::BTreeSet;
 
@@ -67,7 +67,7 @@ pub fn lost_names(before: &str, after: &str) -> BTreeSet<String> {
     names(before).difference(&names(after)).cloned().collect()
 }
 
-/// Returns the statements in a block's own scope, including those nested in conditions and loops.
+/// Returns the statements in a block's own scope, including statements inside conditions and loops.
 pub fn top_level(block: &[Stmt]) -> Vec<&Stmt> {
     let mut out = Vec::new();
     for stmt in block {
@@ -79,7 +79,7 @@ pub fn top_level(block: &[Stmt]) -> Vec<&Stmt> {
     out
 }
 
-/// Adds the plain names in an assignment's target.
+/// Adds the plain names in the target of an assignment.
 pub(super) fn collect_target_names(target: &Expr, out: &mut BTreeSet<String>) {
     match target {
         Expr::Name(name) => {
@@ -94,7 +94,8 @@ pub(super) fn collect_target_names(target: &Expr, out: &mut BTreeSet<String>) {
     }
 }
 
-/// Returns the bodies of the class at a dotted path. There are several if the class is defined conditionally.
+/// Returns the bodies of the class at a dotted path. There are several bodies if the class is
+/// defined conditionally.
 pub(super) fn class_bodies<'a>(block: &'a [Stmt], path: &str) -> Vec<&'a [Stmt]> {
     let (head, rest) = path.split_once('.').map_or((path, None), |(head, rest)| (head, Some(rest)));
     let mut out = Vec::new();

@@ -1,4 +1,5 @@
-//! Tests the carver on real code: carves a pseudo-random selection of definitions out of Python's standard library.
+//! Tests the carver on real code by carving a pseudo-random selection of definitions out of
+//! Python's standard library.
 
 use std::{
     collections::BTreeMap,
@@ -33,7 +34,7 @@ fn carved_files_parse_and_reversed_mask_restores_them() {
     println!("{} files: {carved} carved, {refused} refused", files.len());
 }
 
-/// Returns the library's files, in an order that mixes packages.
+/// Returns the standard library's files, in an order that mixes packages.
 fn library_files() -> Vec<PathBuf> {
     let ask = "import sysconfig; print(sysconfig.get_paths()['stdlib'])";
     let output = Command::new("python3").args(["-c", ask]).output().unwrap();
@@ -55,7 +56,8 @@ fn library_files() -> Vec<PathBuf> {
     out
 }
 
-/// Returns whether some definitions of a file could be carved, or `None` if none was selected.
+/// Returns whether any of a file's selected definitions could be carved, or `None` if no definition
+/// was selected.
 fn carve_some(path: &Path) -> Option<bool> {
     let text = fs::read_to_string(path).ok()?;
     let found = definitions("m.py", &text).ok()?;
@@ -89,7 +91,7 @@ fn carve_some(path: &Path) -> Option<bool> {
                 assert!(apply(&gold, after) == before.as_bytes(), "{}: the gold", path.display());
                 return Some(true);
             }
-            // Keep definitions that are needed at import time.
+            // Try again without the definition that is needed at import time.
             Err(CarveError::Needed { name, .. }) => {
                 let tail = name.rsplit('.').next().unwrap_or(&name).to_owned();
                 let before = wanted.len();
@@ -104,8 +106,8 @@ fn carve_some(path: &Path) -> Option<bool> {
     None
 }
 
-/// Returns the path and lines of each definition. The lines of a class are left out, because some
-/// of its members may be removed.
+/// Returns each definition's path and lines. The lines of classes are left out, because some of
+/// their members may be removed.
 fn definition_lines<'a>(text: &'a str, found: &'a [Definition]) -> Vec<(&'a str, Vec<&'a str>)> {
     let lines: Vec<&str> = text.split('\n').collect();
     let of = |it: &Definition| match it.kind {
@@ -119,7 +121,7 @@ fn is_within(path: &str, outer: &str) -> bool {
     path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// Selects a third of the definitions, always the same ones.
+/// Selects a third of the definitions. The selection is the same in every run.
 fn is_chosen(path: &str, text: &str) -> bool {
     sha256_hex(format!("{path}{}", text.len()).as_bytes()).as_bytes()[0].is_multiple_of(3)
 }

@@ -1,4 +1,4 @@
-//! Golden tests of the carver. They compare the removed code, the remaining code, and errors.
+//! Golden tests for the carver. They compare the removed code, the remaining code, and errors.
 
 #![expect(clippy::unwrap_used, reason = "test helpers panic on failure")]
 
@@ -30,7 +30,7 @@ fn try_carve(files: &[(&str, &str)], list: &[(&str, &[&str])]) -> Result<Carving
     Ok(carving)
 }
 
-/// Checks that a patch of the result applies in both directions, byte for byte.
+/// Checks that the mask applies in both directions, byte for byte.
 fn assert_mask_is_reversible(carving: &Carving) {
     for (path, (before, after)) in &carving.files {
         let patch = diffy::create_patch(before, after).to_string();
@@ -40,7 +40,7 @@ fn assert_mask_is_reversible(carving: &Carving) {
     }
 }
 
-/// Carves one module and returns the result.
+/// Carves objects out of a single module and returns the module's remaining text.
 fn carve_text(text: &str, paths: &[&str]) -> String {
     let carving = try_carve(&[("m.py", text)], &[("m.py", paths)]).unwrap();
     carving.files["m.py"].1.clone()
@@ -422,7 +422,7 @@ fn carve_rejects_import_time_use_in_same_module() {
         "class C:\n    f = 1\n    y = f\n",
         "if TYPE_CHECKING:\n    x = [f]\n",
     ] {
-        // A future import must be at the start of the file.
+        // A `from __future__` import must be at the start of the file.
         let text = format!("{fine}\n{module}");
         assert_eq!(carve_text(&text, &["f"]), fine, "{fine}");
     }

@@ -1,4 +1,4 @@
-"""Compare the cost of tracing a project's tests, Proctor against FeatureBench: CPU seconds and peak memory.
+"""Compare the cost (CPU seconds and peak memory) of tracing a project's tests with Proctor and with FeatureBench.
 
     python3 cost_of_tracing.py PYTHON PROJECT FEATUREBENCH [FILE...]
 
@@ -6,9 +6,9 @@ PYTHON is an interpreter with pytest and the project's dependencies. PROJECT is 
 of https://github.com/LiberCoders/FeatureBench. The default for FILE is every test_*.py below PROJECT/tests.
 
 FeatureBench ("theirs") processes one test file at a time, here without its containers: a plain run, a run under
-`dynamic_script.py`, and the same with `--collect-only`. Proctor ("ours") does what `proctor collect` does with all
-files at once: a collection, which also reports the third-party modules they load, a plain run, a run in random order
-and a traced run.
+`dynamic_script.py`, and the same run with `--collect-only`. Proctor ("ours") processes all files at once, as
+`proctor collect` does: a collection, which also reports the third-party modules that the files load, a plain run, a
+run in random order and a traced run.
 """
 
 import glob

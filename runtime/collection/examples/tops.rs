@@ -2,8 +2,8 @@
 //! proctor-collection --example tops -- OUT...`. Each OUT is created with `proctor collect
 //! NAME==VERSION --dry-run --out OUT`.
 //!
-//! Prints precision, recall and F1 for the collections and for three simpler rules. They cover all
-//! functions that the labeled files reach.
+//! Prints precision, recall and F1 for the collections and for three simpler rules. The scores
+//! cover all functions that the labeled test files reach.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a developer tool")]
 
@@ -109,12 +109,12 @@ fn main() {
         }
     }
     println!(
-        "\n{files} test files; + means chosen but not labeled, - means labelled but not chosen"
+        "\n{files} test files; + means chosen but not labeled, - means labeled but not chosen"
     );
     for label in unreached {
         println!("labeled but not reached: {label}");
     }
-    score.print("the score");
+    score.print("the collection's scores");
     all.print("all reached functions");
     first.print("direct calls");
     direct.print("imported by name");

@@ -1,11 +1,11 @@
 """Trace the calls between a project's functions in each test. The collector writes this file into a sandbox.
 
-A call is recorded as a pair of code objects: the called function, and the project's nearest frame below it on the
-stack. Frames of the standard library and of third-party packages in between are left out. Tracing uses `sys.monitoring`
-where available (Python 3.12) and the profiler elsewhere. Code objects are identified by file, first line and name,
-which the collector maps to the objects that it scanned.
+A call is recorded as a pair of code objects: the called function, and the nearest frame below it on the stack that
+belongs to the project. Frames of the standard library and third-party packages in between are skipped. Tracing uses
+`sys.monitoring` if available (Python 3.12 and later), and otherwise the profiler. Code objects are identified by file,
+first line and name. The collector maps them to the objects that it scanned.
 
-The first calls of each function also record the types of arguments and return values, but never values.
+For the first calls of each function, the types of arguments and return values are recorded, too. Values never are.
 """
 
 import json
@@ -13,9 +13,9 @@ import os
 import sys
 import threading
 
-# Number of calls of each function, per process, whose types are recorded.
+# Number of calls to each function, per process, for which types are recorded.
 NOTED = 12
-# Flag in `co_flags`. The caller of a generator does not get its return value.
+# Flag in `co_flags` that marks generators. A generator's caller does not receive its return value.
 GENERATOR = 0x20
 
 
@@ -23,16 +23,16 @@ class Calls:
     def __init__(self, root, emit, file):
         self.root = os.path.realpath(root) + os.sep
         self.emit, self.file = emit, file
-        # `noted`: how many more calls to record types for, by identity of the code object.
+        # `noted`: for how many more calls types are recorded, by the code object's identity.
         self.noted, self.types, self.names = {}, set(), {}
-        # `known`: numbers of code objects by identity; None for code outside the project.
+        # `known`: each code object's number, by its identity. None for code outside the project.
         self.known, self.numbers, self.fresh = {}, {}, []
         self.edges, self.test, self.children = set(), None, None
-        # Calls during a test that the import of a module makes.
+        # Calls that are made during a test because it imports a module.
         self.imports = set()
         self.process = os.getpid()
 
-    # Tests. Calls before the first test and between tests belong to imports and collection.
+    # Starts and ends of tests. Calls before the first test and between tests are attributed to imports and collection.
 
     def begin(self, test):
         self.flush()
@@ -71,7 +71,7 @@ class Calls:
     # Child processes of tests.
 
     def follow_children(self, here):
-        """Make interpreters that a test starts trace themselves and write their calls to separate files."""
+        """Set up the environment so that interpreters started by tests are traced, and write to separate files."""
         import tempfile
 
         self.children = tempfile.mkdtemp(prefix="calls-")
@@ -82,7 +82,7 @@ class Calls:
             os.register_at_fork(after_in_child=self.forked)
 
     def forked(self):
-        """Reset the state in a forked child, which writes its calls to a separate file."""
+        """Reset the state in a forked child. The child writes its calls to a separate file."""
         if self.children is None:
             return
         self.process, self.edges, self.imports, self.fresh = os.getpid(), set(), set(), []
@@ -96,7 +96,7 @@ class Calls:
         except ImportError:
             pass
 
-    # Events of the interpreter.
+    # Events that the interpreter reports.
 
     def install(self):
         monitoring = getattr(sys, "monitoring", None)
@@ -141,12 +141,12 @@ class Calls:
                 if self.noted.get(id(frame.f_code), NOTED):
                     self.note_arguments(number, frame)
         elif event == "return" and self.noted.get(id(frame.f_code)):
-            # The profiler also reports "return" if an exception leaves the function or a generator is suspended.
+            # The profiler also reports "return" if an exception leaves the function or a generator suspends.
             code = frame.f_code
             if code.co_code[frame.f_lasti] == RETURN:
                 self.note_return(code, argument)
 
-    # Types.
+    # Types of arguments and return values.
 
     def note_arguments(self, number, frame):
         code = frame.f_code
@@ -171,7 +171,7 @@ class Calls:
             self.types.add((number, name, said))
 
     def said(self, kind):
-        """Return a type's public name. A type that tests define is reported as its base class."""
+        """Return a type's public name. A type that is defined in tests is reported as its base class."""
         for one in kind.__mro__:
             module, name = getattr(one, "__module__", None), one.__qualname__
             if not isinstance(module, str) or module.startswith("unittest.mock") or one is object:
@@ -190,7 +190,7 @@ class Calls:
         return None
 
     def add(self, number, frame):
-        # -1 means that no frame of the project is below: the call comes from a test, a fixture or a thread's start.
+        # -1 means that no frame below belongs to the project: a test, a fixture or a new thread made the call.
         caller, below = -1, frame.f_back
         while below is not None:
             found = self.number(below.f_code)
@@ -200,11 +200,12 @@ class Calls:
             below = below.f_back
         edge = (caller, number)
         if edge not in self.edges:
-            # Before the first test, all calls belong to imports anyway.
+            # Before the first test, all calls are attributed to imports anyway.
             (self.imports if self.test and imports(frame) else self.edges).add(edge)
 
     def number(self, code):
-        # Look up by identity, because code objects compare by content and ignore the file. `known` keeps them alive.
+        # Look up code objects by identity: comparing them compares their content but not their file. `known` keeps them
+        # alive, so that identities stay unique.
         try:
             return self.known[id(code)][0]
         except KeyError:
@@ -214,7 +215,7 @@ class Calls:
         if file.endswith(".py") and not path.startswith(self.root):
             path = os.path.realpath(path)
         if path.startswith(self.root) and file.endswith(".py"):
-            # Code objects at the same location share a number, even if the code is compiled several times.
+            # Code objects at the same location share a number, even if their code is compiled several times.
             key = (path[len(self.root):], code.co_firstlineno, code.co_name)
             number = self.numbers.get(key)
             if number is None:

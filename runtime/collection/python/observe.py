@@ -1,9 +1,9 @@
 """Run a project's tests and report the results. The collector writes this file into a sandbox.
 
-Reads an order, one line of JSON, from standard input. Writes records, one line of JSON each, to the results
-pipe (descriptor 3). Each test file runs in its own process. These are forked from this one, which has imported
-pytest and the third-party modules that the tests use, but none of the project's modules. Project code that runs only
-once per process, such as cached functions, is therefore traced for every file. Runs on Python 3.8 and later.
+Reads an order, which is one line of JSON, from standard input. Writes records, one line of JSON each, to the results
+pipe (descriptor 3). Each test file runs in its own process, which is forked from this one. Before that, this process
+imports pytest and the third-party modules that the tests use, but none of the project's modules. Project code that
+runs only once per process, such as cached functions, is therefore traced for every file. Runs on Python 3.8 and later.
 
     collect  report the tests in each file, and missing modules
     run      report the outcome of each test; run them in random order if the order has a seed
@@ -28,8 +28,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 def channel():
     """Return a function that writes a record to the results pipe.
 
-    The pipe moves to a high descriptor, so that code that writes to descriptor 3 does not find it. It is
-    close-on-exec, so that programs started by tests do not inherit it.
+    The pipe is moved to a high descriptor, so that code that writes to descriptor 3 does not reach it. The descriptor
+    is close-on-exec, so that programs started by tests do not inherit it.
     """
     pipe = fcntl.fcntl(3, fcntl.F_DUPFD_CLOEXEC, 64)
     os.close(3)
@@ -53,7 +53,7 @@ class Plugin:
     def __init__(self, order, emit, tracer):
         self.order, self.emit, self.tracer = order, emit, tracer
         self.outcomes, self.reasons, self.started = {}, {}, None
-        # Whether any collected test or collection error was reported.
+        # Whether a collected test or a collection error was reported.
         self.told = False
 
     def pytest_collectreport(self, report):
@@ -109,7 +109,7 @@ class Plugin:
 
 
 def reason(report):
-    """Return why a test did not pass, in one line: the error, the missing fixture or the reason for skipping."""
+    """Return why a test did not pass, on one line: the error, the missing fixture or the reason for skipping."""
     try:
         told = report.longrepr
         if hasattr(report, "wasxfail"):
@@ -123,7 +123,7 @@ def reason(report):
             text = getattr(told, "errorstring", None) or str(told)
         return next((line.strip() for line in str(text).splitlines() if line.strip()), "")[:1000]
     except Exception:
-        return ""  # An exception of the project may fail to be formatted.
+        return ""  # Formatting one of the project's exceptions may fail.
 
 
 def missing(why):
@@ -143,7 +143,7 @@ def after(mark, text):
 def not_started(text):
     """Return the error record of a pytest run that failed before the first test.
 
-    Only its output tells what is missing: an import of `conftest.py`, a plug-in, or a plug-in that provides an option.
+    Only the output shows what is missing: a module that `conftest.py` imports, a plug-in, or the plug-in for an option.
     """
     options = [word.split("=")[0] for word in after("unrecognized arguments: ", text).split()]
     options = [word for word in options if word.startswith("-")]
@@ -160,7 +160,7 @@ def not_started(text):
 
 
 class Held:
-    """Captures everything written to standard output and standard error. `release` prints and returns it."""
+    """Captures standard output and standard error. `release` prints and returns the captured text."""
 
     def __init__(self):
         self.flush()
@@ -191,7 +191,7 @@ class Held:
 
 
 def too_slow(signum, frame):
-    raise Slow("the test ran past its limit")
+    raise Slow("the test exceeded its time limit")
 
 
 def run(order, emit, files):
@@ -229,7 +229,7 @@ def run(order, emit, files):
         tracer.finish()
     if held is not None:
         said = held.release() + raised
-        # Pytest exits with 3 on an internal error, 4 on a usage error and 5 if there are no tests.
+        # pytest exits with 3 on an internal error, 4 on a usage error and 5 if there are no tests.
         if code in (3, 4) or code not in (0, 5) and not plugin.told:
             emit(not_started(said))
         emit({"t": "loaded", "modules": of_others()})
@@ -237,7 +237,7 @@ def run(order, emit, files):
 
 
 def of_others():
-    """Return the third-party modules that are loaded."""
+    """Return the names of the loaded third-party modules."""
     root = os.path.realpath(os.getcwd()) + os.sep
     out = set()
     for name, module in list(sys.modules.items()):
@@ -249,7 +249,7 @@ def of_others():
 
 
 def forked(order, emit, files, seconds):
-    """Call `run` in a child process. Return its exit status, or None if it was killed."""
+    """Call `run` in a child process. Return the child's exit status, or None if it was killed."""
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()
@@ -266,7 +266,7 @@ def forked(order, emit, files, seconds):
                     stream.flush()
                 except (OSError, ValueError):
                     pass
-            # Skip the interpreter shutdown, which would wait for running threads forever.
+            # Skip the interpreter's shutdown, because it would wait forever for running threads.
             os._exit(code)
     deadline, pause = time.monotonic() + seconds, 0.002
     while True:
@@ -284,7 +284,7 @@ def forked(order, emit, files, seconds):
         pass
     if status is None:
         os.waitpid(child, 0)
-    # End a record that a killed child left incomplete.
+    # A killed child may leave an incomplete record. Start a new line after it.
     emit.raw(b"\n")
     return None if status is None else (os.WEXITSTATUS(status) if os.WIFEXITED(status) else -1)
 
@@ -297,8 +297,8 @@ def warm(names):
     import pytest
     from _pytest.assertion.rewrite import AssertionRewritingHook
 
-    # Silence pytest's warning that assertions of a loaded plug-in are not rewritten. Rewriting them is not needed here,
-    # and the warning would stop every test file of a project that turns warnings into errors.
+    # Silence pytest's warning that it does not rewrite the assertions in plug-ins that are already loaded. Rewriting
+    # them is not needed here. In projects that turn warnings into errors, the warning would stop every test file.
     AssertionRewritingHook._warn_already_imported = lambda hook, name: None
     for module in pkgutil.iter_modules(_pytest.__path__):
         try:
@@ -311,7 +311,7 @@ def warm(names):
             importlib.import_module(name)
         except BaseException:
             pass
-    # Unload modules of the project that a third-party package imported. Each file must import them anew.
+    # Unload the project's modules that a third-party package imported, because each test file must import them anew.
     root = os.path.realpath(os.getcwd()) + os.sep
     for name in set(sys.modules) - before:
         file = getattr(sys.modules[name], "__file__", None) or ""
@@ -325,7 +325,7 @@ def main():
     os.close(0)
     os.open(os.devnull, os.O_RDONLY)
     emit = channel()
-    # Set up the path like `python -m pytest`.
+    # Set up `sys.path` in the same way as `python -m pytest`.
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != HERE]
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())

@@ -10,19 +10,19 @@ use proctor_types::{Task, path_component, plural, sha256_hex};
 
 use crate::{FrozenTask, RecipeError, draft_task, freeze};
 
-/// Part of the cache key. Increase it when a change to carving, the statement or freezing changes
-/// the result of a recipe.
+/// Part of the cache key. Increment it when an edit to carving, the statement or freezing affects
+/// the tasks built from recipes.
 const BUILDER_VERSION: u32 = 1;
 
-/// Returns a recipe's task from the cache directory. If it is not cached, builds it and caches it as JSON in
-/// the native task format.
+/// Returns a recipe's task from the cache directory. If the task is not cached, it is built and
+/// then cached as JSON in the native task format.
 ///
-/// The cache key covers the recipe, the builder's version, the statement template, the preparation
-/// of sandboxes, and the programs installed on this host. The host matters because ids that were
+/// The cache key covers the recipe, `BUILDER_VERSION`, the statement template, how sandboxes are
+/// prepared, and the programs installed on this host. The host matters because test ids that were
 /// frozen on a host base are valid only for that host. `tell` receives progress messages.
 ///
 /// # Errors
-/// [`RecipeError`]. A failed build is not cached.
+/// [`RecipeError`]. Failed builds are not cached.
 pub async fn build_cached(
     recipe: &Recipe,
     backend: &dyn Backend,
@@ -39,7 +39,7 @@ pub async fn build_cached(
     {
         return Ok(task);
     }
-    tell("not built on this machine yet; downloading the source and carving");
+    tell("not built on this machine yet; downloading the source and carving it");
     let draft = draft_task(recipe, sources).await?;
     let FrozenTask { task, flaky, left_out } = freeze(draft, backend, sources, tell).await?;
     tell(&format!(
@@ -54,7 +54,8 @@ pub async fn build_cached(
     }
     fs::create_dir_all(cache).map_err(broken)?;
     let text = serde_json::to_string(&task).map_err(|error| broken(error.into()))?;
-    // Write and rename, so that concurrent builds of the same recipe never leave a partial file.
+    // Write to a temporary file and rename it, so that concurrent builds of the same recipe never
+    // leave a partial file.
     let fresh = cache.join(format!(".{}-{}.new", &key[..16], std::process::id()));
     fs::write(&fresh, text + "\n").map_err(broken)?;
     fs::rename(&fresh, &file).map_err(broken)?;

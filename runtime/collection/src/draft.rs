@@ -14,17 +14,17 @@ use crate::{
 
 const WORKDIR: &str = "/testbed";
 
-/// A complete task except for its frozen test ids.
+/// A task that is complete except for its frozen test ids.
 #[derive(Debug, Clone)]
 pub struct Draft {
     pub task: Task,
     pub carving: Carving,
-    /// Candidate test files, relative to the work directory.
+    /// Test files that may contain the task's tests. Paths are relative to the work directory.
     pub test_files: Vec<String>,
     pub leave_out: Vec<String>,
-    /// The ids to run. `None` runs all tests in the files.
+    /// The ids of the tests to run. `None` runs all tests in the files.
     pub ids: Option<Vec<String>>,
-    /// The only test file whose tests may be fail-to-pass. `None` allows any file.
+    /// The only test file that may contain fail-to-pass tests. `None` allows all files.
     pub feature: Option<String>,
 }
 
@@ -97,8 +97,8 @@ pub async fn draft_task(recipe: &Recipe, sources: &Sources) -> Result<Draft, Rec
     Ok(Draft { task, carving, test_files, leave_out, ids: None, feature: None })
 }
 
-/// Returns the set-up commands. The first one checks the Python version, because pip reports a
-/// wrong version late and for an arbitrary dependency.
+/// Returns the set-up commands. The first command checks the Python version, because pip reports a
+/// wrong version late and blames an arbitrary dependency.
 fn setup_commands(recipe: &Recipe) -> Vec<String> {
     let mut out = Vec::new();
     let lowest: Option<Vec<&str>> = recipe
@@ -122,8 +122,8 @@ fn setup_commands(recipe: &Recipe) -> Vec<String> {
     out
 }
 
-/// Returns the environment variables. The package is always imported from the work directory and
-/// never installed.
+/// Returns the environment variables. Python always imports the package from the work directory,
+/// and the package is never installed.
 fn env_vars(recipe: &Recipe) -> BTreeMap<String, String> {
     let path: Vec<String> = recipe
         .python_path
@@ -138,12 +138,13 @@ fn env_vars(recipe: &Recipe) -> BTreeMap<String, String> {
         .into()
 }
 
-/// Returns the recipe's blocked URLs plus those of its repository and releases, which contain the solution.
+/// Returns the recipe's blocked URLs, plus the URLs of its repository and releases, which contain
+/// the solution.
 fn recipe_blocked_urls(recipe: &Recipe) -> Vec<String> {
     blocked_urls(&recipe.package, recipe.repo.as_deref(), recipe.blocked_urls.clone())
 }
 
-/// Adds the URLs of the repository and its releases to the given URLs.
+/// Adds the URLs of the repository and of its releases to the given URLs.
 pub(crate) fn blocked_urls(package: &str, repo: Option<&str>, mut out: Vec<String>) -> Vec<String> {
     let name = package.to_lowercase();
     if let Some(repo) = repo {

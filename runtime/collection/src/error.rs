@@ -1,4 +1,4 @@
-//! Errors of building a task from a recipe.
+//! Errors that occur while a recipe's task is built.
 
 use proctor_types::Fault;
 
@@ -8,14 +8,14 @@ use crate::CarveError;
 pub enum RecipeError {
     #[error(transparent)]
     Carve(#[from] CarveError),
-    /// The network, the sandbox or the test runner failed; a retry may help.
+    /// The network, the sandbox or the test runner failed. A retry may help.
     #[error(transparent)]
     Fault(#[from] Fault),
     #[error("no source file matches `tests`: {patterns}")]
     NoTests { patterns: String },
     #[error("cannot render the statement: {why}")]
     Statement { why: String },
-    /// The tests don't test the feature.
+    /// The tests do not depend on the removed code.
     #[error("no test fails without {carved} and passes with it; {seen}")]
     NothingFails { carved: String, seen: String },
     #[error("the {run} test run is incomplete: {why}")]

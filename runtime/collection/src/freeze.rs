@@ -15,11 +15,11 @@ use proctor_types::{Fault, Layer, SandboxSpec, Task, TestStatus, file_from_test_
 
 use crate::{Draft, RecipeError};
 
-/// Number of test runs without gold, and number of runs with it. A test with different results is
-/// flaky.
+/// Number of test runs without the gold patch, and number of runs with it. A test is flaky if its
+/// results differ between runs with the same code.
 pub(crate) const RUNS: usize = 2;
 
-/// A test that is neither fail-to-pass nor pass-to-pass, and why.
+/// A test that is neither fail-to-pass nor pass-to-pass, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
     pub id: String,
@@ -32,19 +32,21 @@ pub struct FrozenTask {
     pub task: Task,
     /// Ids of tests whose results differ between runs of the same code.
     pub flaky: Vec<String>,
-    /// Tests that were excluded for other reasons.
+    /// Tests that were excluded for reasons other than flakiness.
     pub left_out: Vec<LeftOut>,
 }
 
-/// Runs the draft's tests twice with the mask applied and twice with gold on top, each time in a
-/// fresh sandbox. Keeps tests with consistent results. A fail-to-pass test passes in both runs with
-/// gold and in no other run. A pass-to-pass test passes in all four runs.
+/// Runs the draft's tests twice with only the mask applied, and twice with the gold patch applied
+/// on top. Each run has a fresh sandbox. Tests with consistent results are kept. A fail-to-pass
+/// test passes in both runs with the gold patch and in neither of the other runs. A pass-to-pass
+/// test passes in all four runs.
 ///
-/// Hides the files that contain a fail-to-pass test. Their pass-to-pass tests still count, because grading
-/// restores the files.
+/// The files that contain a fail-to-pass test are hidden. The pass-to-pass tests in these files
+/// still count, because grading restores the files.
 ///
 /// # Errors
-/// The sandbox or grading has a fault, a test run is incomplete, or no test fails without gold.
+/// Fails if the sandbox or grading has a fault, if a test run is incomplete, or if no test fails
+/// without the gold patch.
 pub async fn freeze(
     draft: Draft,
     backend: &dyn Backend,
@@ -54,13 +56,13 @@ pub async fn freeze(
     let spec = layer_spec(&draft.task, sources, std::path::Path::new(".")).await?;
     tell("building the environment");
     let environment = backend.prepare(&spec).await?;
-    // Scan for leaks in the same way as grading, so that freezing uses the same kind of sandbox. A
-    // test that needs hidden files then fails in both.
+    // Scan for leaks in the same way as grading does, so that tests are frozen in the same kind of
+    // sandbox. A test that needs hidden files then fails in both.
     let findings = find_leaks(backend, &environment, &draft.task, &SandboxSpec::default()).await?;
     freeze_in((backend, &environment, &findings), draft, tell).await
 }
 
-/// Like [`freeze`], in an environment that was already scanned for leaks.
+/// Like [`freeze`], but in an environment that was already scanned for leaks.
 ///
 /// # Errors
 /// See [`freeze`].
@@ -121,8 +123,8 @@ pub(crate) async fn freeze_in(
     Ok(FrozenTask { task, flaky: sorted.flaky, left_out: sorted.left_out })
 }
 
-/// Runs the tests once with the mask applied, in a fresh sandbox. The environment has not been
-/// scanned for leaks. Used as a preview before ids are frozen.
+/// Runs the tests once with the mask applied, in a fresh sandbox. This is a preview before the ids
+/// are frozen, so the environment has not been scanned for leaks.
 pub(crate) async fn run_masked_tests(
     backend: &dyn Backend,
     environment: &PreparedEnvironment,
@@ -133,7 +135,7 @@ pub(crate) async fn run_masked_tests(
     run_patched_tests((backend, environment, &LayerFindings::default()), task, plan, &[&mask]).await
 }
 
-/// Applies patches in order in a fresh sandbox and runs the tests once.
+/// Applies the patches in order in a fresh sandbox, then runs the tests once.
 pub(crate) async fn run_patched_tests(
     (backend, environment, findings): (&dyn Backend, &PreparedEnvironment, &LayerFindings),
     task: &Task,
@@ -171,7 +173,7 @@ pub(crate) async fn run_patched_tests(
     Ok(ran)
 }
 
-/// Returns the statuses by test id, or an error if the run is incomplete.
+/// Returns the tests' statuses by id, or an error if the run is incomplete.
 pub(crate) fn statuses_of(run: TestRun, which: &'static str) -> Result<Statuses, RecipeError> {
     if run.complete {
         return Ok(run.tests);
@@ -194,7 +196,7 @@ pub(crate) struct ClassifiedTests {
 }
 
 impl ClassifiedTests {
-    /// Removes and returns the fail-to-pass ids that are not in the feature's own file.
+    /// Removes and returns the fail-to-pass ids that are outside the feature's own test file.
     fn exclude_other_features(&mut self, feature: Option<&str>) -> Vec<String> {
         let Some(feature) = feature else { return Vec::new() };
         let ids = std::mem::take(&mut self.fail_to_pass);
@@ -220,7 +222,7 @@ pub(crate) fn classify_tests(
             out.left_out.push(skip("the recipe excludes it"));
             continue;
         }
-        // pytest's command line cannot contain an id with control characters.
+        // Ids with control characters cannot be passed on pytest's command line.
         if !id.contains("::") || id.chars().any(char::is_control) {
             out.left_out.push(skip("pytest cannot select it by its id"));
             continue;
@@ -235,7 +237,7 @@ pub(crate) fn classify_tests(
     out
 }
 
-/// Whether a test passes in all runs of one side. Returns `None` if the runs disagree. Failures,
+/// Whether a test passes in all of the given runs. Returns `None` if the runs disagree. Failures,
 /// errors and missing ids all count as not passing, because a masked import may turn one into
 /// another.
 fn consistent_result(id: &str, runs: &[Statuses]) -> Option<bool> {

@@ -1,11 +1,11 @@
-//! Creates tasks from real repositories. A recipe carves them from a library, or they are collected
-//! from a library's tests, or they come from merged pull requests.
+//! Creates tasks from real repositories. There are three ways: a recipe carves code out of a
+//! library, `collect` starts from a library's tests, and `pulls` starts from merged pull requests.
 //!
 //! ```text
 //! proctor-carve   edits Python source text
 //! build           builds a task from a recipe
 //! collect         creates tasks of both levels from a repository's objects and tests
-//! pulls           creates tasks from a clone's pull requests with collect's environments and checks
+//! pulls           creates tasks from merged pull requests, with collect's environments and checks
 //! ```
 
 mod build;

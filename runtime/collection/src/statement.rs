@@ -1,4 +1,4 @@
-//! Renders a recipe's statement from signatures and docstrings.
+//! Renders a recipe's statement from the removed code's signatures and docstrings.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::{Carving, Kind, Object, RecipeError};
 
 const TEMPLATE: &str = include_str!("../../../prompts/recipes/statement.md.j2");
 
-/// The template variables that do not come from the carving.
+/// The template variables that don't come from the carving.
 #[derive(Serialize)]
 pub(crate) struct StatementMetadata<'a> {
     pub(crate) title: &'a str,

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use crate::RecipeError;
 
-/// Returns the sorted paths below `root` that match at least one pattern. A pattern without a match is an error.
+/// Returns the sorted paths below `root` that match at least one pattern. Fails if a pattern
+/// matches no files.
 pub(crate) fn find_test_files(
     root: &Path,
     patterns: &[String],
@@ -21,7 +22,7 @@ pub(crate) fn find_test_files(
                 any = true;
             }
         }
-        // An outdated pattern must be an error, because ignoring it would silently make the task
+        // An outdated pattern must be an error. If it were ignored, the task would silently become
         // easier.
         if !any {
             return Err(RecipeError::NoTests { patterns: pattern.clone() });

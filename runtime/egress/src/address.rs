@@ -1,24 +1,24 @@
-//! Addresses that the proxy never connects to, whatever name resolves to them.
+//! Addresses to which the proxy never connects, regardless of the name that resolves to them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
-/// Why an address does not belong to the public internet.
+/// Why an address is not part of the public internet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ForbiddenReason {
     Loopback,
     Private,
     LinkLocal,
-    /// An address that serves a cloud machine's credentials.
+    /// An address at which cloud machines obtain credentials.
     Metadata,
     /// Any other special range: multicast, documentation, benchmarking, reserved.
     Special,
-    /// An address of the machine that the proxy runs on.
+    /// An address of the machine on which the proxy runs.
     OwnMachine,
 }
 
-/// The cloud metadata addresses. Most clouds use `169.254.169.254`. The others need to be listed,
-/// because their ranges look public (`168.63.129.16`, Azure), shared (`100.100.100.200`, Alibaba)
-/// or like protocol addresses (`192.0.0.192`, Oracle).
+/// The cloud metadata addresses. Most clouds use `169.254.169.254`. The others are listed because
+/// they are in ranges that look public (`168.63.129.16`, Azure), are shared (`100.100.100.200`,
+/// Alibaba) or are reserved for protocols (`192.0.0.192`, Oracle).
 const METADATA: [Ipv4Addr; 4] = [
     Ipv4Addr::new(169, 254, 169, 254),
     Ipv4Addr::new(168, 63, 129, 16),
@@ -27,7 +27,7 @@ const METADATA: [Ipv4Addr; 4] = [
 ];
 
 /// Returns why the proxy must not connect to this address. If an IPv6 address contains an IPv4
-/// address (mapped, compatible, NAT64, 6to4), that address is checked too.
+/// address (mapped, compatible, NAT64, 6to4), the IPv4 address is checked, too.
 pub fn forbidden_reason(address: IpAddr) -> Option<ForbiddenReason> {
     match address {
         IpAddr::V4(address) => forbidden_reason_v4(address),
@@ -35,8 +35,8 @@ pub fn forbidden_reason(address: IpAddr) -> Option<ForbiddenReason> {
     }
 }
 
-/// Whether the address belongs to one of this machine's interfaces. Only then does a connection to
-/// it use the same address as its source. No packet is sent.
+/// Whether the address belongs to one of this machine's interfaces. Only in that case does a
+/// connection to the address have the same address as its source. No packet is sent.
 pub(crate) fn is_own_address(address: IpAddr) -> bool {
     let any: IpAddr = match address {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -77,7 +77,7 @@ fn forbidden_reason_v6(address: Ipv6Addr) -> Option<ForbiddenReason> {
     };
     match parts {
         [0, 0, 0, 0, 0, 0, 0, 1] => Some(ForbiddenReason::Loopback),
-        // IPv4 addresses in mapped, compatible and translated form.
+        // IPv6 addresses that contain an IPv4 address in mapped, compatible or translated form.
         [0, 0, 0, 0, 0, 0xffff | 0, high, low] | [0, 0, 0, 0, 0xffff, 0, high, low] => {
             carried(high, low).or(Some(ForbiddenReason::Special))
         }
@@ -89,7 +89,7 @@ fn forbidden_reason_v6(address: Ipv6Addr) -> Option<ForbiddenReason> {
         [0xfd00, 0xec2, ..] => Some(ForbiddenReason::Metadata),
         [0xfc00..=0xfdff, ..] => Some(ForbiddenReason::Private),
         [0xfe80..=0xfebf, ..] => Some(ForbiddenReason::LinkLocal),
-        // Only 2000::/3 is allocated for public addresses.
+        // Public addresses are only allocated from 2000::/3.
         [0x2000..=0x3fff, ..] => {
             (parts[0] == 0x3fff && parts[1] <= 0xfff).then_some(ForbiddenReason::Special)
         }

@@ -1,4 +1,4 @@
-//! Collects everything that a task blocks: its `blocked_urls`, and other URLs with the same
+//! Collects everything that a task blocks: its `blocked_urls`, and other URLs that serve the same
 //! content.
 
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ pub(crate) struct TaskRules {
     benchmarks: Vec<Pattern>,
     /// Names of the packages under test, normalized according to PEP 503.
     packages: BTreeSet<String>,
-    /// Patterns for the names of package files. `None` if there is no task.
+    /// Patterns for the file names of packages. `None` if there is no task.
     files: Option<&'static PackageFiles>,
 }
 
@@ -51,7 +51,7 @@ impl TaskRules {
                 if let [repo, owner] = parts[..] {
                     things.add_repository(owner, repo);
                 }
-                // File paths and SSH addresses never reach the proxy as URLs.
+                // The proxy never sees file paths or SSH addresses as URLs.
                 if git.starts_with("http://") || git.starts_with("https://") {
                     let bare = git.trim_end_matches('/').trim_end_matches(".git");
                     rules.aliases.push(Pattern::parse_task(bare)?);
@@ -65,7 +65,8 @@ impl TaskRules {
         Ok(rules)
     }
 
-    /// Whether a rule may block a URL on any host. If so, every host is inspected.
+    /// Whether one of the rules may block a URL on any host. If so, the proxy inspects the
+    /// connections to every host.
     pub(crate) fn applies_to_every_host(&self) -> bool {
         !(self.packages.is_empty() && self.blocked.is_empty() && self.aliases.is_empty())
     }
@@ -75,10 +76,11 @@ impl TaskRules {
             || self.benchmarks.iter().any(|rule| rule.matches_origin(origin))
     }
 
-    /// Returns why the URL is blocked, and the pattern that blocks it.
+    /// Returns why the URL is blocked, and which pattern blocks it.
     pub(crate) fn judge(&self, target: &Target) -> Option<(DenyReason, String)> {
         self.judge_at(&target.origin, &target.paths).or_else(|| {
-            // The URL may contain another URL, as with archives, caching mirrors and redirectors.
+            // The URL may contain another URL, as is the case with archives, caching mirrors and
+            // redirectors.
             target.carried.iter().find_map(|(origin, path)| {
                 let (_, rule) = self.judge_at(origin, std::slice::from_ref(path))?;
                 Some((DenyReason::TaskAlias, rule))
@@ -106,8 +108,8 @@ impl TaskRules {
         alias.map(|rule| (DenyReason::TaskAlias, rule))
     }
 
-    /// Detects a file of a package under test on any host: a wheel, an sdist or a distribution's
-    /// package.
+    /// Detects a file of a package under test on any host: a wheel, an sdist, or a Linux
+    /// distribution's package.
     fn match_package_file(&self, path: &str) -> Option<String> {
         let files = self.files?;
         let named = path.split('/').find_map(|segment| {
@@ -128,11 +130,11 @@ impl TaskRules {
                 })
             })
         })?;
-        Some(format!("a file of the package {named}"))
+        Some(format!("a file from the package {named}"))
     }
 }
 
-/// The repositories and packages that a task is about, collected from its fields.
+/// The repositories and packages that a task is about, collected from the task's fields.
 #[derive(Default)]
 struct TaskSubjects {
     repositories: BTreeSet<(String, String)>,
@@ -140,8 +142,8 @@ struct TaskSubjects {
 }
 
 impl TaskSubjects {
-    /// Adds a repository, and a package of the same name. If the package has another name, this
-    /// blocks one name too many.
+    /// Adds a repository, and a package with the same name. If the package has a different name,
+    /// one name too many is blocked.
     fn add_repository(&mut self, owner: &str, repo: &str) {
         let repo = repo.trim_end_matches(".git");
         let plain = |name: &str| {
@@ -154,7 +156,7 @@ impl TaskSubjects {
         }
     }
 
-    /// Adds the repository or package that a blocked URL names.
+    /// Adds the repository or package to which a blocked URL refers.
     fn add_blocked_url(&mut self, written: &str, mirrors: &Mirrors) {
         let with_scheme = add_wildcard_scheme(written);
         let Some((_, rest)) = with_scheme.split_once("://") else { return };
@@ -195,8 +197,8 @@ fn parse_patterns(texts: &[String]) -> Result<Vec<Pattern>, PatternError> {
     texts.iter().map(|text| Pattern::parse_task(text)).collect()
 }
 
-/// Adds a wildcard scheme to a URL without a scheme, because some data sets list blocked URLs
-/// without one. Removes the query and the fragment.
+/// Adds a wildcard scheme to a URL without a scheme, because some datasets list blocked URLs that
+/// way. Removes the query and the fragment.
 fn add_wildcard_scheme(written: &str) -> String {
     let written = written.trim();
     let written = written.split(['?', '#']).next().unwrap_or(written);

@@ -1,4 +1,4 @@
-//! The run's certificate authority. It exists only in memory, and only as long as the run.
+//! The run's certificate authority. It exists only in memory and only while the run lasts.
 
 use std::{
     collections::HashMap,
@@ -16,14 +16,15 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
 };
 
-/// Number of hosts whose TLS configuration is cached. When it is reached, the cache is cleared.
-/// This is a safety limit and not tuned.
+/// Maximum number of hosts whose TLS configuration is cached. When the limit is reached, the cache
+/// is cleared. This is a safety limit and has not been tuned.
 const MAX_CACHED_HOSTS: usize = 1024;
 
 pub(crate) struct CertificateAuthority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
-    /// The key of all leaf certificates. One key is enough, because this process serves all hosts.
+    /// The private key of all leaf certificates. One key is enough, because this process
+    /// impersonates all hosts.
     leaf_key: KeyPair,
     leaves: Mutex<HashMap<String, Arc<ServerConfig>>>,
 }
@@ -62,11 +63,13 @@ impl CertificateAuthority {
     fn issue(&self, host: &str) -> Result<ServerConfig, String> {
         let text = |error: rcgen::Error| error.to_string();
         let mut params = CertificateParams::new([host.to_owned()]).map_err(text)?;
-        // A common name has at most 64 characters, and no current client reads it.
+        // A common name is limited to 64 characters, and no current client reads it. Don't put the
+        // host name there.
         params.distinguished_name = distinguished_name("Proctor egress proxy");
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        // Required by OpenSSL's strict mode, Python's default since 3.13.
+        // OpenSSL's strict mode requires this extension. Python uses strict mode by default since
+        // 3.13.
         params.use_authority_key_identifier_extension = true;
         let leaf = params.signed_by(&self.leaf_key, &self.issuer).map_err(text)?;
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.leaf_key.serialize_der()));
@@ -81,14 +84,14 @@ impl CertificateAuthority {
     }
 }
 
-/// Returns the crypto provider. It is passed explicitly, so that it doesn't matter which provider
-/// the process installed.
+/// Returns the crypto provider. It is passed explicitly, so that it does not matter which provider
+/// the process has installed.
 pub(crate) fn crypto_provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// Returns the server name that a client must send in its TLS greeting. Returns `None` for an IP
-/// address.
+/// Returns the server name that a client must send in its TLS ClientHello message. Returns `None`
+/// for an IP address.
 pub(crate) fn expected_name(host: &str) -> Option<&str> {
     host.parse::<IpAddr>().is_err().then_some(host)
 }

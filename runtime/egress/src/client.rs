@@ -1,15 +1,16 @@
-//! Environment variables and files with which programs in the sandbox find the proxy and trust it.
+//! Environment variables and files that tell programs in the sandbox how to find and trust the
+//! proxy.
 
 use std::net::SocketAddr;
 
 use crate::settings::Settings;
 
-/// Files to write into the sandbox: absolute path and content. They must be readable by all users
-/// and outside the work directory.
+/// Files to write into the sandbox, as absolute path and content. They must be outside the work
+/// directory and readable by all users.
 pub struct ClientFiles(pub Vec<(String, Vec<u8>)>);
 
-/// Returns the environment variables for every command of the scaffold. The proxy listens on
-/// `proxy` inside the sandbox.
+/// Returns the environment variables for every command that the scaffold runs. `proxy` is the
+/// proxy's address inside the sandbox.
 pub fn client_env(proxy: SocketAddr) -> Result<Vec<(String, String)>, String> {
     let client = &Settings::shipped()?.client;
     let url = format!("http://{proxy}");

@@ -1,5 +1,5 @@
-//! Connects to a host: resolves its name, checks the addresses, and connects to exactly these
-//! addresses.
+//! Connects to a host: resolves its name, checks the addresses, and connects only to the addresses
+//! that were checked.
 
 use std::{
     io,
@@ -12,14 +12,14 @@ use tokio::{net::TcpStream, time::timeout};
 
 use crate::{AddressException, address, target::Origin};
 
-/// Resolves host names. Tests use it to imitate a hostile name server.
+/// Resolves host names. Tests replace it to imitate a hostile name server.
 #[async_trait]
 pub trait Resolver: Send + Sync {
-    /// Returns all addresses of the name.
+    /// Returns all addresses of a host name.
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// The host's own resolver.
+/// Resolves names with the system's resolver.
 pub struct SystemResolver;
 
 #[async_trait]
@@ -37,9 +37,9 @@ pub(crate) enum DialError {
     Failed(String),
 }
 
-/// Connects to an origin. Every address of a name must be public or an exception, because a name
-/// with both kinds of addresses is suspicious. The name is resolved only once. The proxy connects
-/// to exactly these addresses, so a later change of the DNS response has no effect.
+/// Connects to an origin. Every address of a name must be public or an exception. A name with both
+/// kinds of addresses is suspicious. The name is resolved only once, and the proxy connects to
+/// exactly these addresses, so a later change of the DNS response has no effect.
 pub(crate) async fn dial(
     origin: &Origin,
     resolver: &dyn Resolver,
@@ -88,7 +88,7 @@ async fn resolve_addresses(
     match timeout(limit, resolver.resolve(&origin.host)).await {
         Ok(Ok(addresses)) => Ok(addresses),
         Ok(Err(error)) => Err(DialError::Failed(format!("unknown host name: {error}"))),
-        Err(_) => Err(DialError::Failed("the name server does not respond".into())),
+        Err(_) => Err(DialError::Failed("the name server did not respond in time".into())),
     }
 }
 
@@ -132,9 +132,9 @@ mod tests {
     async fn rebound_host_name_is_resolved_once() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        // The name resolves to a public address when it is checked. A second lookup would return
-        // loopback, so the proxy must not look it up again. 192.0.1.0 counts as public but is
-        // assigned to no host.
+        // The name resolves to a public address when it is checked. A second lookup would return a
+        // loopback address, so the proxy must not look up the name a second time. 192.0.1.0 counts
+        // as public but is assigned to no host.
         let (said, asked) = try_dial(&[&["192.0.1.0"], &["127.0.0.1"]], port, &[]).await;
         assert!(said.starts_with("failed 192.0.1.0"), "{said}");
         assert_eq!(asked, 1);

@@ -1,4 +1,4 @@
-//! State that is shared by all proxies of a run.
+//! State that all proxies of a run share.
 
 use std::{path::Path, sync::Arc};
 
@@ -21,7 +21,7 @@ pub struct Egress {
 }
 
 impl Egress {
-    /// Creates the certificate authority of a run and reads the host's root certificates.
+    /// Creates the run's certificate authority and reads the host's root certificates.
     pub fn new() -> Result<Self, String> {
         let authority = CertificateAuthority::new().map_err(|error| error.to_string())?;
         let native = rustls_native_certs::load_native_certs();
@@ -35,15 +35,15 @@ impl Egress {
         })
     }
 
-    /// Replaces the system's resolver. Used by tests.
+    /// Replaces the system's resolver. Tests use this.
     #[must_use]
     pub fn with_resolver(mut self, resolver: Arc<dyn Resolver>) -> Self {
         self.resolver = resolver;
         self
     }
 
-    /// Creates a trial's proxy. `ca_file` contains certificates (PEM) that the proxy trusts for
-    /// upstream servers, in addition to the host's own.
+    /// Creates a trial's proxy. `ca_file` contains PEM certificates that the proxy trusts for
+    /// upstream servers in addition to the host's own.
     pub fn create_proxy(
         &self,
         policy: Policy,
@@ -75,7 +75,7 @@ impl Egress {
     }
 }
 
-/// Reads the certificates in a PEM file. It is an error if there are none.
+/// Reads the certificates in a PEM file. Fails if the file contains none.
 pub fn read_certificates(file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, String> {
     let Some(file) = file else { return Ok(Vec::new()) };
     let wrong = |why: String| format!("network.ca_file: {}: {why}", file.display());

@@ -1,4 +1,4 @@
-//! Forwards an allowed request: connects, sends the request, and passes the response on.
+//! Forwards an allowed request: connects, sends the request, and relays the response.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -24,7 +24,7 @@ use crate::{
     target::{Origin, Scheme},
 };
 
-/// Headers that are not forwarded, because they belong to a single connection or offer another
+/// Headers that are not forwarded, because they apply to a single connection or offer another
 /// protocol.
 const DROPPED_HEADERS: [HeaderName; 9] = [
     header::CONNECTION,
@@ -38,8 +38,8 @@ const DROPPED_HEADERS: [HeaderName; 9] = [
     header::ALT_SVC,
 ];
 
-/// The upstream connection of a client connection. It is reused as long as the origin stays the
-/// same.
+/// The upstream connection that belongs to a client connection. It is reused as long as the
+/// requests go to the same origin.
 #[derive(Default)]
 pub(crate) struct UpstreamSlot(Mutex<Option<Upstream>>);
 
@@ -49,11 +49,11 @@ struct Upstream {
     sender: http1::SendRequest<AnyBody>,
 }
 
-/// What a connection to an origin needs.
+/// Everything needed to connect to an origin.
 #[derive(Clone, Copy)]
 pub(crate) struct Connector<'a> {
     pub(crate) resolver: &'a dyn Resolver,
-    /// Private addresses that may be dialled.
+    /// Private addresses to which the proxy may connect.
     pub(crate) exceptions: &'a [AddressException],
     pub(crate) tls: &'a Arc<ClientConfig>,
     pub(crate) limits: &'a Limits,
@@ -106,7 +106,7 @@ impl UpstreamSlot {
                     return to_client_response(response, entry);
                 }
                 Ok(Err(mut error)) => match error.take_message() {
-                    // The server had closed the reused connection before anything was sent.
+                    // The server closed the reused connection before anything was sent.
                     Some(unsent) if !fresh => request = unsent,
                     _ => {
                         return fail_request(
@@ -116,7 +116,7 @@ impl UpstreamSlot {
                         );
                     }
                 },
-                Err(_) => return fail_request(entry, &asked, "the server does not respond"),
+                Err(_) => return fail_request(entry, &asked, "the server did not respond in time"),
             }
         }
     }
@@ -138,7 +138,7 @@ impl Connector<'_> {
         Ok(Upstream { origin: origin.clone(), address, sender })
     }
 
-    /// Performs the TLS handshake. Verifies the upstream's certificate like any client on the host
+    /// Performs the TLS handshake and verifies the upstream's certificate as any client on the host
     /// would.
     async fn tls_handshake(
         &self,
@@ -162,7 +162,8 @@ impl Connector<'_> {
             .handshake(TokioIo::new(stream))
             .await
             .map_err(|error| DialError::Failed(error.to_string()))?;
-        // The task ends when its sender is dropped, together with the client's connection.
+        // This task ends when its sender is dropped, which happens when the client's connection
+        // ends.
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "an upstream connection of the egress proxy was closed");
@@ -172,8 +173,8 @@ impl Connector<'_> {
     }
 }
 
-/// Returns the request to send upstream: in origin form, with the origin's own `Host`, and without
-/// connection headers.
+/// Returns the request to send upstream: in origin form, with the origin's `Host` header, and
+/// without headers that apply to a single connection.
 fn to_upstream_request(
     request: Request<Incoming>,
     target: &Target,
@@ -201,8 +202,8 @@ fn to_client_response(response: Response<Incoming>, mut entry: Entry) -> Respons
     Response::from_parts(parts, CountedBody::for_response(body, entry))
 }
 
-/// Whether this content coding can be recognized from the first bytes and decoded, so that the body
-/// can be compared.
+/// Whether this content coding can be recognized from its first bytes and decoded. Only then can
+/// the body be compared.
 fn is_decodable(coding: &HeaderValue) -> bool {
     let known = ["identity", "gzip", "x-gzip", "deflate", "zstd"];
     coding.to_str().is_ok_and(|coding| {

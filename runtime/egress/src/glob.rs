@@ -1,4 +1,5 @@
-//! The wildcard grammar of hosts and paths: `*` matches within a component, `**` across components.
+//! The wildcard syntax for hosts and paths: `*` matches within a component, and `**` matches across
+//! components.
 //!
 //! `/**/` also matches a single `/`.
 
@@ -6,8 +7,8 @@
 /// any characters.
 ///
 /// A glob that ends in `<separator>**` also matches the text before that separator, because a
-/// directory counts as part of its content. The time is proportional to the product of both
-/// lengths, which the header limit bounds.
+/// directory counts as part of its content. The running time is proportional to the product of both
+/// lengths. The limit on header size bounds both.
 pub(crate) fn matches(glob: &str, text: &str, separator: char) -> bool {
     let tail: String = [separator, '*', '*'].iter().collect();
     if let Some(folder) = glob.strip_suffix(&tail)
@@ -19,8 +20,8 @@ pub(crate) fn matches(glob: &str, text: &str, separator: char) -> bool {
     matches_tokens(glob, text, separator)
 }
 
-/// Tracks the set of glob positions that are reachable after each character of the text. It never
-/// backtracks, so no pattern can be slow.
+/// Tracks which glob positions are reachable after each character of the text. There is no
+/// backtracking, so no pattern can be slow.
 fn matches_tokens(glob: &str, text: &str, separator: char) -> bool {
     let tokens = tokenize(glob);
     let mut reached = vec![false; tokens.len() + 1];
@@ -35,8 +36,8 @@ fn matches_tokens(glob: &str, text: &str, separator: char) -> bool {
             match token {
                 Token::Char(wanted) if *wanted == c => {
                     next[at + 1] = true;
-                    // `**` between two separators may match nothing. In that case, it matches
-                    // together with one separator.
+                    // `**` between two separators may match nothing. In that case, `**` and one of
+                    // the separators match together.
                     if let Some([Token::All, Token::Char(end)]) = tokens.get(at + 1..at + 3)
                         && c == separator
                         && *end == separator
@@ -55,7 +56,7 @@ fn matches_tokens(glob: &str, text: &str, separator: char) -> bool {
     reached[tokens.len()]
 }
 
-/// Also reaches the position after each star, because a star may match nothing.
+/// Marks the position after each star as reachable, because a star may match nothing.
 fn skip_stars(tokens: &[Token], reached: &mut [bool]) {
     for (at, token) in tokens.iter().enumerate() {
         if reached[at] && !matches!(token, Token::Char(_)) {
@@ -117,7 +118,7 @@ mod tests {
         assert!(!matches("*.example.org", "example.org", '.'));
     }
 
-    /// The same grammar by backtracking: slow, but obviously correct.
+    /// Matches by backtracking: slow, but easily seen to be correct.
     fn matches_by_backtracking(glob: &[char], text: &[char]) -> bool {
         match glob {
             ['/', '*', '*', '/', rest @ ..]

@@ -1,10 +1,10 @@
-//! A Java key store (JKS) of trusted certificates. It is needed because Java cannot read PEM files,
-//! and no environment variable sets Java's certificates.
+//! Writes a Java key store (JKS) with trusted certificates. This is needed because Java cannot read
+//! PEM files, and no environment variable sets the certificates that Java trusts.
 
 use rustls::pki_types::CertificateDer;
 use sha1::{Digest, Sha1};
 
-/// The password is not secret: the format uses it to check the file's integrity.
+/// The password is not a secret. The format only uses it to check the file's integrity.
 pub(crate) const PASSWORD: &str = "changeit";
 
 const MAGIC: u32 = 0xfeed_feed;
@@ -21,7 +21,8 @@ pub(crate) fn encode_keystore(certificates: &[CertificateDer<'_>]) -> Vec<u8> {
     for (index, certificate) in certificates.iter().enumerate() {
         put_u32(&mut store, TRUSTED_CERTIFICATE);
         put_text(&mut store, &format!("ca-{index}"));
-        // Write zero as the entry's date in milliseconds, so that equal bundles give equal files.
+        // Write zero as the entry's date in milliseconds, so that equal bundles produce equal
+        // files.
         store.extend([0; 8]);
         put_text(&mut store, "X.509");
         put_u32(&mut store, certificate.len() as u32);
@@ -41,7 +42,7 @@ fn put_u32(store: &mut Vec<u8>, number: u32) {
     store.extend(number.to_be_bytes());
 }
 
-/// Writes ASCII text, which has the same bytes in Java's modified UTF-8.
+/// Writes ASCII text, whose bytes are the same in Java's modified UTF-8.
 fn put_text(store: &mut Vec<u8>, text: &str) {
     store.extend((text.len() as u16).to_be_bytes());
     store.extend_from_slice(text.as_bytes());

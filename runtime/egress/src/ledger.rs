@@ -1,4 +1,4 @@
-//! The ledger: records every request under the step that made it.
+//! The ledger records every request, together with the step that made it.
 
 use std::{
     sync::{
@@ -12,47 +12,47 @@ use async_trait::async_trait;
 use proctor_types::{Fault, UrlRequest};
 use tokio::sync::mpsc::UnboundedSender;
 
-/// Records the requests of a trial.
+/// Records the requests that a trial makes.
 #[async_trait]
 pub trait Ledger: Send + Sync {
-    /// Returns the current step. Called once per request, when it arrives.
+    /// Returns the current step. The proxy calls this once per request, when the request arrives.
     async fn current_step(&self) -> u64;
 
     /// Returns how many bytes of each response [`Ledger::receive_body`] receives, and how many
-    /// bytes of all concurrent responses together.
+    /// bytes may be buffered for all concurrent responses together.
     fn body_limits(&self) -> BodyLimits {
         BodyLimits::default()
     }
 
-    /// Receives the body of a response to an allowed request, up to the limits of `body_limits`. It
-    /// may add to the request's entry, which is recorded next. As with `record`, an `Err` ends the
-    /// attempt.
+    /// Receives the body of the response to an allowed request, up to the limits in `body_limits`.
+    /// The implementation may add to the request's entry, which is recorded next. As with `record`,
+    /// an `Err` ends the try.
     async fn receive_body(&self, _request: &mut UrlRequest, _body: Vec<u8>) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// Records one request under the step in which it arrived. An `Err` ends the attempt, because
-    /// an incomplete ledger makes its result invalid.
+    /// Records one request under the step in which it arrived. An `Err` ends the try, because its
+    /// result is invalid if the ledger is incomplete.
     async fn record(&self, step: u64, request: UrlRequest) -> Result<(), Fault>;
 }
 
 /// Number of response bytes that a ledger receives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BodyLimits {
-    /// Limit in bytes per response.
+    /// Limit per response, in bytes.
     pub each: usize,
-    /// Limit in bytes for all responses that are buffered at the same time.
+    /// Limit for all responses that are buffered at the same time, in bytes.
     pub together: usize,
 }
 
-/// The beginning of a response, buffered for the ledger.
+/// The beginning of a response, which is buffered for the ledger.
 #[derive(Debug)]
 pub(crate) struct BufferedBody {
     bytes: Vec<u8>,
     reading: BodyLimits,
-    /// Bytes that are buffered for all responses of the proxy.
+    /// Number of bytes buffered for all of the proxy's responses.
     together: Arc<AtomicUsize>,
-    /// Bytes that the ledger wants but that were passed on without buffering.
+    /// Number of bytes that should have been buffered for the ledger but were only relayed.
     missed: u64,
     is_asked: bool,
 }
@@ -70,7 +70,7 @@ impl BufferedBody {
         let before = self.together.fetch_add(room, Ordering::Relaxed);
         if before + room > self.reading.together {
             self.together.fetch_sub(room, Ordering::Relaxed);
-            // Stop buffering this response, because text with a gap is not usable.
+            // Stop buffering this response, because a text with a gap is useless.
             self.reading.each = 0;
             self.missed += data.len() as u64;
             return;
@@ -79,7 +79,7 @@ impl BufferedBody {
         self.missed += (data.len() - room) as u64;
     }
 
-    /// Returns the bytes, and releases their share of the limit.
+    /// Returns the bytes, and no longer counts them toward the limit.
     pub(crate) fn into_bytes(mut self) -> Vec<u8> {
         self.together.fetch_sub(self.bytes.len(), Ordering::Relaxed);
         std::mem::take(&mut self.bytes)
@@ -92,18 +92,18 @@ impl Drop for BufferedBody {
     }
 }
 
-/// The step of a finished entry, its request, and the buffered part of the response.
+/// The step and the request of a finished entry, and the buffered part of the response.
 pub(crate) type LedgerLine = (u64, UrlRequest, BufferedBody);
 
-/// Bytes of one request, counted as they pass through.
+/// Number of bytes that one request has transferred so far in each direction.
 #[derive(Debug, Default)]
 pub(crate) struct ByteCounts {
     pub(crate) up: AtomicU64,
     pub(crate) down: AtomicU64,
 }
 
-/// A request in progress. It is recorded when it is dropped, however it ended. An aborted
-/// connection is therefore in the ledger too.
+/// A request in progress. It is recorded when it is dropped, regardless of how it ended. As a
+/// result, the ledger also contains requests whose connections were aborted.
 pub(crate) struct Entry {
     step: u64,
     begun: Instant,
@@ -124,12 +124,12 @@ impl Entry {
         Self { step, begun: Instant::now(), counted: Arc::default(), queue, held, request }
     }
 
-    /// Buffers a part of the response on its way to the client.
+    /// Buffers a part of the response that is on its way to the client.
     pub(crate) fn push_body(&mut self, data: &[u8]) {
         self.held.push(data);
     }
 
-    /// Stops buffering the response, because its encoding cannot be decoded here.
+    /// Stops buffering the response, because the proxy cannot decode its encoding.
     pub(crate) fn stop_buffering(&mut self) {
         self.held.reading.each = 0;
     }
@@ -148,8 +148,8 @@ impl Drop for Entry {
         let nothing = BufferedBody::new(BodyLimits::default(), Arc::clone(&self.held.together));
         let held = std::mem::replace(&mut self.held, nothing);
         request.not_compared = held.missed;
-        // The writer outlives every entry, unless it failed. In that case, its fault has already
-        // ended the attempt.
+        // The writer outlives every entry unless the writer failed. In that case, its fault has
+        // already ended the try.
         let _ = self.queue.send((self.step, request, held));
     }
 }

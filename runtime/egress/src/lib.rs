@@ -1,8 +1,7 @@
-//! The egress proxy. It controls which URLs a sandbox without a network may reach, and records all
-//! requests in a ledger.
-//!
-//! The crate does not depend on sandboxes: it serves any byte stream that uses the HTTP proxy
-//! protocol.
+//! The egress proxy controls which URLs a sandbox without its own network access may reach, and
+//! records all requests in a ledger.
+//! The crate does not depend on sandboxes: the proxy serves any byte stream that carries the HTTP
+//! proxy protocol.
 
 mod address;
 mod aliases;

@@ -29,8 +29,8 @@ pub(crate) struct PackageFiles {
 static MIRRORS: ShippedTable<Mirrors> = ShippedTable::new("mirrors.toml", MIRRORS_TOML);
 
 impl Mirrors {
-    /// Returns the built-in lists. If they cannot be read, this is an error: empty lists would
-    /// block nothing.
+    /// Returns the built-in lists. Fails if they cannot be read, because empty lists would block
+    /// nothing.
     pub(crate) fn shipped() -> Result<&'static Self, String> {
         MIRRORS.get()
     }

@@ -1,4 +1,5 @@
-//! URL patterns: `[METHOD[,METHOD]... ]SCHEME://HOST[:PORT][/PATH]`. docs/egress.md has the grammar.
+//! URL patterns: `[METHOD[,METHOD]... ]SCHEME://HOST[:PORT][/PATH]`. See docs/egress.md for the
+//! grammar.
 
 use std::fmt;
 
@@ -11,7 +12,7 @@ use crate::{
     target::{Origin, Scheme},
 };
 
-/// An error for a pattern that cannot be parsed. It contains the reason and what to write instead.
+/// An error about a pattern that cannot be parsed, with the reason and a hint.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{text}` is not a URL pattern: {why}")]
 pub struct PatternError {
@@ -19,16 +20,17 @@ pub struct PatternError {
     pub why: &'static str,
 }
 
-/// How a pattern is compared with a URL. Deny patterns are deliberately broad, so that a different
-/// letter case or an unusual port does not bypass them.
+/// How a pattern is compared with a URL. Deny patterns match deliberately broadly, so that a
+/// different letter case or an unusual port does not bypass them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MatchMode {
-    /// Exact: the port must be the scheme's default unless the pattern has one, and the path is
+    /// Exact: unless the pattern has a port, the port must be the scheme's default. Paths are
     /// case-sensitive.
     Allow,
-    /// Broad: any port unless the pattern has one, and case is ignored.
+    /// Broad: unless the pattern has a port, any port matches. Case is ignored.
     Deny,
-    /// Like `Deny`, and also any scheme, `www.` before the host, and everything below the path.
+    /// Like `Deny`, but also matches any scheme, `www.` in front of the host, and everything below
+    /// the path.
     Task,
 }
 
@@ -54,17 +56,17 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Parses a pattern of `network.allow`.
+    /// Parses a pattern from `network.allow`.
     pub fn parse_allow(text: &str) -> Result<Self, PatternError> {
         Self::parse(text, MatchMode::Allow)
     }
 
-    /// Parses a pattern of `network.deny`.
+    /// Parses a pattern from `network.deny`.
     pub fn parse_deny(text: &str) -> Result<Self, PatternError> {
         Self::parse(text, MatchMode::Deny)
     }
 
-    /// Parses a pattern of a task's `blocked_urls`.
+    /// Parses a pattern from a task's `blocked_urls`.
     pub fn parse_task(text: &str) -> Result<Self, PatternError> {
         Self::parse(text, MatchMode::Task)
     }
@@ -131,12 +133,12 @@ impl Pattern {
         })
     }
 
-    /// Returns the pattern as written.
+    /// Returns the pattern as it was written.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether any URL of the origin can match.
+    /// Whether the pattern can match any of the origin's URLs.
     pub fn matches_origin(&self, origin: &Origin) -> bool {
         let scheme = self.scheme.is_none_or(|scheme| scheme == origin.scheme);
         let port = match self.port {
@@ -153,7 +155,7 @@ impl Pattern {
         (scheme || self.reach == MatchMode::Task) && port && glob::matches(&self.host, host, '.')
     }
 
-    /// Whether the pattern matches every URL of an origin that it matches, with any method.
+    /// Whether the pattern, for each origin that it matches, also matches every URL and method.
     pub fn matches_all_urls(&self) -> bool {
         self.path.is_none() && self.methods.is_empty()
     }
@@ -162,7 +164,7 @@ impl Pattern {
         self.methods.is_empty() || self.methods.iter().any(|taken| taken == method)
     }
 
-    /// Whether a path in normalized form matches.
+    /// Whether the pattern matches a path, which must be in normalized form.
     pub fn matches_path(&self, path: &str) -> bool {
         let Some(glob) = &self.path else { return true };
         if self.reach == MatchMode::Allow {
@@ -181,12 +183,12 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// Returns the text with its password masked. A pattern should not contain a password, but if it
-/// does, the error must not reveal it.
+/// Returns the text with any password masked. A pattern should not contain a password, but if it
+/// does, the error message must not reveal the password.
 fn mask_password(text: &str) -> String {
     let start = text.find("://").map_or(0, |at| at + 3);
-    // A password may contain a slash, so the path may seem to start early. Check everything before
-    // the last `@`.
+    // A password may contain a slash, in which case the path seems to start too early. Check
+    // everything before the last `@`.
     match text[start..].rsplit_once('@') {
         Some((user, host)) if user.contains(':') => format!("{}***@{host}", &text[..start]),
         _ => text.to_owned(),

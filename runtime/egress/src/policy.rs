@@ -1,17 +1,16 @@
-//! The policy of one trial: what its arm allows and what its task blocks. A denial overrides an
-//! allow rule.
+//! A trial's policy: what the arm allows and what the task blocks. Deny rules override allow rules.
 
 use proctor_types::{DenyReason, NetworkMode, NetworkPolicy, Task, UrlDecision};
 
 use crate::{AddressException, Pattern, Target, aliases::TaskRules, target::Origin};
 
-/// The policy's decision about one request.
+/// The policy's decision on one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ruling {
     pub decision: UrlDecision,
     /// `None` if the request is allowed.
     pub reason: Option<DenyReason>,
-    /// The pattern that the decision is based on.
+    /// The pattern on which the decision is based.
     pub rule: Option<String>,
 }
 
@@ -40,7 +39,7 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Creates only the arm's part of a policy, to check a configuration.
+    /// Creates only the arm's part of a policy. Used to check a configuration.
     pub fn for_arm(network: &NetworkPolicy) -> Result<Self, String> {
         let read = |key: &str, texts: &[String], parse: fn(&str) -> Result<Pattern, _>| {
             let patterns: Result<Vec<_>, crate::PatternError> =
@@ -247,7 +246,7 @@ mod tests {
     }
 
     proptest! {
-        /// Checks that no encoding of a blocked path bypasses the rule.
+        /// Checks that no way of encoding a blocked path bypasses the rule.
         #[test]
         fn percent_encoding_does_not_bypass_rules(codes in prop::collection::vec(0u8..3, 4), slash in 0u8..4) {
             let name: String = "/secr".chars().zip([slash.min(2)].into_iter().chain(codes)).map(

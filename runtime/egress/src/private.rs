@@ -1,4 +1,4 @@
-//! `network.private`: addresses that the proxy may connect to although they are not public.
+//! `network.private`: addresses to which the proxy may connect although they are not public.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,13 +7,13 @@ use crate::target::{Origin, Scheme};
 /// An exception: `ADDRESS:PORT`, or `NAME=ADDRESS:PORT`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressException {
-    /// The only name for which the address may be used. The name is not resolved.
+    /// The only host name for which the address may be used. This name is never resolved.
     pub name: Option<String>,
     pub address: SocketAddr,
 }
 
 impl AddressException {
-    /// Parses an exception. An `Err` says what to write instead.
+    /// Parses an exception. The text of an `Err` contains a hint.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (name, address) = match text.split_once('=') {
             Some((name, address)) => (Some(name), address),
@@ -37,13 +37,13 @@ impl AddressException {
         Ok(Self { name, address })
     }
 
-    /// Returns the address that is configured for a name and this port.
+    /// Returns the address configured for this host name and port.
     pub(crate) fn pinned_address(&self, host: &str, port: u16) -> Option<IpAddr> {
         (self.name.as_deref() == Some(host) && self.address.port() == port)
             .then_some(self.address.ip())
     }
 
-    /// Whether the proxy may connect to the address for this host.
+    /// Whether the proxy may connect to this address for the given host.
     pub(crate) fn admits(&self, host: &str, address: SocketAddr) -> bool {
         self.address == address && self.name.as_deref().is_none_or(|name| name == host)
     }

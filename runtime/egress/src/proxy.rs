@@ -1,4 +1,4 @@
-//! One trial's proxy: an HTTP proxy that checks every request against the trial's policy.
+//! A trial's proxy: an HTTP proxy that checks every request against the trial's policy.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -29,7 +29,7 @@ use crate::{
 
 type Queue = mpsc::UnboundedSender<LedgerLine>;
 
-/// A trial's proxy. It serves any number of byte streams at the same time.
+/// A trial's proxy. It serves any number of byte streams concurrently.
 pub struct EgressProxy {
     pub(crate) policy: Policy,
     pub(crate) authority: Arc<CertificateAuthority>,
@@ -39,7 +39,7 @@ pub struct EgressProxy {
     ledger: Arc<dyn Ledger>,
     connections: Semaphore,
     requests: AtomicU64,
-    /// Response bytes that are currently buffered for the ledger.
+    /// Number of response bytes that are currently buffered for the ledger.
     held: Arc<AtomicUsize>,
     queue: Mutex<Option<Queue>>,
     writer: Mutex<Option<JoinHandle<()>>>,
@@ -87,8 +87,8 @@ impl EgressProxy {
         })
     }
 
-    /// Serves one connection until it ends. Dropping the future closes the connection. Requests in
-    /// progress are still recorded in the ledger.
+    /// Serves one connection until it ends. Dropping the future closes the connection, but its
+    /// requests in progress are still recorded in the ledger.
     pub async fn serve<S>(self: &Arc<Self>, stream: S)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -114,7 +114,7 @@ impl EgressProxy {
         }
     }
 
-    /// Resolves when the ledger cannot be written, which invalidates the attempt.
+    /// Resolves when writing to the ledger fails, which invalidates the try.
     pub async fn wait_for_fault(&self) -> Fault {
         let mut fault = self.fault.subscribe();
         loop {
@@ -127,7 +127,7 @@ impl EgressProxy {
         }
     }
 
-    /// Waits until everything is recorded. Call it once every `serve` future has ended or was
+    /// Waits until everything is recorded. Call this after every `serve` future has ended or was
     /// dropped.
     pub async fn close(&self) -> Result<(), Fault> {
         drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -146,7 +146,7 @@ impl EgressProxy {
         http
     }
 
-    /// Handles a request to the proxy itself. It opens a tunnel, or is for a URL without TLS.
+    /// Handles a request to the proxy itself: a request for a tunnel, or for a URL without TLS.
     async fn handle_proxy_request(
         self: &Arc<Self>,
         mut request: Request<Incoming>,
@@ -162,7 +162,8 @@ impl EgressProxy {
             let Some(origin) = origin else {
                 return self.refuse(DenyReason::BadRequest, "CONNECT", &uri.to_string()).await;
             };
-            // Send a refusal inside the tunnel, because clients show responses only from there.
+            // Send refusals inside the tunnel, because clients only show responses that come from
+            // there.
             let upgrade = hyper::upgrade::on(&mut request);
             *tunnel.lock().unwrap_or_else(PoisonError::into_inner) = Some((origin, upgrade));
             return responses::empty_response();
@@ -180,7 +181,7 @@ impl EgressProxy {
         }
     }
 
-    /// Checks a request whose origin is known, and forwards it if the policy allows it.
+    /// Checks a request for a known origin, and forwards the request if the policy allows it.
     pub(crate) async fn handle_request(
         self: &Arc<Self>,
         request: Request<Incoming>,
@@ -192,7 +193,7 @@ impl EgressProxy {
         let url = format!("{origin}{written}");
         let made = self.requests.fetch_add(1, Ordering::Relaxed);
         if made >= self.limits.requests {
-            // One entry is enough, because a flood of entries would fill the disk.
+            // Record only one such refusal, because a flood of entries would fill the disk.
             if made == self.limits.requests {
                 return self.refuse(DenyReason::TooMany, &method, &url).await;
             }
@@ -239,7 +240,7 @@ impl EgressProxy {
         }
     }
 
-    /// Records and refuses a request that the policy need not judge.
+    /// Records and refuses a request on which the policy need not decide.
     pub(crate) async fn refuse(
         &self,
         reason: DenyReason,
@@ -251,7 +252,7 @@ impl EgressProxy {
         self.deny(reason, entry).await
     }
 
-    /// Records a refusal and then returns its response.
+    /// Records a refusal, then returns the response to send.
     async fn deny(&self, reason: DenyReason, mut entry: UrlRequest) -> Response<AnyBody> {
         entry.decision = UrlDecision::Denied;
         entry.reason = Some(reason);
@@ -269,8 +270,8 @@ impl EgressProxy {
         }
     }
 
-    /// Opens a ledger entry for a request that is forwarded. Returns `None` if the proxy has
-    /// closed.
+    /// Opens a ledger entry for a request that is about to be forwarded. Returns `None` if the
+    /// proxy has been closed.
     pub(crate) async fn open_entry(&self, request: UrlRequest) -> Option<Entry> {
         let step = self.ledger.current_step().await;
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
@@ -279,7 +280,7 @@ impl EgressProxy {
 }
 
 /// Whether there is exactly one `Host` header and it names the origin. If the request target is
-/// absolute, it must name the origin too.
+/// absolute, the target must name the origin, too.
 fn host_matches_origin(request: &Request<Incoming>, origin: &Origin) -> bool {
     let same = |authority: &str| Origin::parse(origin.scheme, authority).as_ref() == Ok(origin);
     let mut hosts = request.headers().get_all(http::header::HOST).iter();

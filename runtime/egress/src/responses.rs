@@ -1,4 +1,4 @@
-//! Response bodies in transit, and the proxy's own responses.
+//! Bodies of requests and responses in transit, and the proxy's own responses.
 
 use std::{
     pin::Pin,
@@ -19,11 +19,11 @@ use crate::ledger::{ByteCounts, Entry};
 
 pub(crate) type AnyBody = UnsyncBoxBody<Bytes, hyper::Error>;
 
-/// Header that carries the reason for a refusal.
+/// Header with the reason for a refusal.
 const REASON_HEADER: &str = "x-proctor-egress";
 
-/// Returns a refusal. Its reason is in the status line, in a header and in the body, because
-/// clients show different ones.
+/// Returns a refusal. The reason is in the status line, in a header and in the body, because each
+/// client shows a different one of these.
 pub(crate) fn denied_response(reason: DenyReason, asked: &str) -> Response<AnyBody> {
     let text = format!("Blocked by the egress proxy ({reason}). {}\n{asked}\n", reason.sentence());
     let mut answer = text_response(StatusCode::FORBIDDEN, text);
@@ -59,7 +59,7 @@ fn text_body(text: String) -> AnyBody {
     Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// A body that counts its bytes. It keeps the request's ledger entry open.
+/// A body that counts its bytes. It keeps the request's ledger entry open until the body ends.
 pub(crate) struct CountedBody {
     inner: Incoming,
     counted: Arc<ByteCounts>,

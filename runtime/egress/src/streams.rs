@@ -15,7 +15,7 @@ use tokio::{
 
 use crate::ledger::ByteCounts;
 
-/// A stream that fails if no data passes for `limit`. It can also count the bytes.
+/// A stream that fails if no data is transferred for `limit`. It can also count bytes.
 pub(crate) struct IdleTimeout<S> {
     inner: S,
     silence: Pin<Box<Sleep>>,
@@ -28,7 +28,8 @@ impl<S> IdleTimeout<S> {
         Self { inner, silence: Box::pin(sleep(limit)), limit, counted: None }
     }
 
-    /// Also counts bytes. Bytes that are read count as `up`, bytes that are written as `down`.
+    /// Like [`Self::new`], but also counts bytes. Bytes that are read count as `up`, and bytes that
+    /// are written count as `down`.
     pub(crate) fn with_byte_counts(inner: S, limit: Duration, counted: Arc<ByteCounts>) -> Self {
         Self { counted: Some(counted), ..Self::new(inner, limit) }
     }
@@ -90,7 +91,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for IdleTimeout<S> {
     }
 }
 
-/// A stream whose first bytes were already read, to identify its protocol.
+/// A stream whose first bytes were already read to identify its protocol.
 pub(crate) struct Prefixed<S> {
     prefix: Vec<u8>,
     taken: usize,

@@ -1,4 +1,4 @@
-//! Parses a request's URL into the canonical form that policies are matched against.
+//! Parses a request's URL into the canonical form with which policies compare it.
 
 use std::{collections::BTreeSet, fmt, net::IpAddr};
 
@@ -6,10 +6,10 @@ use percent_encoding::percent_decode_str;
 use thiserror::Error;
 use url::{Host, Url};
 
-/// A path with more levels of percent-encoding than this is ambiguous.
+/// A path with more levels of percent-encoding than this counts as ambiguous.
 const MAX_DECODING_DEPTH: usize = 4;
 
-/// Maximum number of characters of a URL in the ledger.
+/// Maximum number of characters of a URL that the ledger records.
 const MAX_URL_CHARS: usize = 2048;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,11 +36,11 @@ impl Scheme {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum TargetError {
-    #[error("not http or https")]
+    #[error("the URL's scheme is not http or https")]
     Scheme,
     #[error("not a URL")]
     Url,
-    #[error("credentials in a URL")]
+    #[error("the URL contains credentials")]
     Credentials,
     #[error("the path is percent-encoded too many times")]
     Ambiguous,
@@ -50,15 +50,15 @@ pub enum TargetError {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Origin {
     pub scheme: Scheme,
-    /// Host name in lower-case ASCII (IDNA) without a trailing dot, or an address in its canonical
-    /// form.
+    /// The host name in lower-case ASCII (IDNA) without a trailing dot, or an address in its
+    /// canonical form.
     pub host: String,
     pub port: u16,
 }
 
 impl Origin {
-    /// Parses `HOST[:PORT]`. Like every URL parser, converts decimal, octal, hexadecimal and short
-    /// forms of IPv4 addresses to the canonical address.
+    /// Parses `HOST[:PORT]`. As in every URL parser, decimal, octal, hexadecimal and short forms of
+    /// IPv4 addresses are converted to the canonical address.
     pub fn parse(scheme: Scheme, authority: &str) -> Result<Self, TargetError> {
         if authority.contains(['/', '?', '#', '\\', '@']) || authority.is_empty() {
             return Err(TargetError::Url);
@@ -83,8 +83,8 @@ impl Origin {
         if host.is_empty() {
             return Err(TargetError::Url);
         }
-        // A trailing dot hides an address such as `127.1.` from the parser, so parse again without
-        // the dot.
+        // A trailing dot hides addresses such as `127.1.` from the parser, so parse a second time
+        // without the dot.
         if url.host_str().is_some_and(|shown| shown.ends_with('.')) {
             let url = Url::parse(&format!("{}://{host}/", scheme.name()));
             let again = url.ok().and_then(|url| url.host_str().map(ToOwned::to_owned));
@@ -95,12 +95,12 @@ impl Origin {
         Ok(Self { scheme, host, port: url.port().unwrap_or(scheme.default_port()) })
     }
 
-    /// Returns the address, if the host is one.
+    /// Returns the address if the host is an address.
     pub fn address(&self) -> Option<IpAddr> {
         self.host.parse().ok()
     }
 
-    /// Returns `HOST[:PORT]`, without the scheme's default port.
+    /// Returns `HOST[:PORT]`. The port is omitted if it is the scheme's default.
     pub fn authority(&self) -> String {
         let host = match self.address() {
             Some(IpAddr::V6(address)) => format!("[{address}]"),
@@ -120,23 +120,24 @@ impl fmt::Display for Origin {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     pub origin: Origin,
-    /// Path and query as written. The request is forwarded in this form.
+    /// The path and query as written. The request is forwarded in this form.
     pub written: String,
-    /// The path at every depth of decoding, without dot segments and double slashes. Each depth is
-    /// listed twice: as written, and without the parts that servers ignore (path parameters, and
-    /// blanks and dots at the end of a segment). An upstream may decode any number of times.
-    /// Therefore an allowed path must be allowed in every form, and a path is denied if any form is
-    /// denied.
+    /// The path at every depth of percent-decoding, without dot segments and double slashes. Each
+    /// depth is listed twice: as written, and without the parts that servers ignore (path
+    /// parameters, and blanks and dots at the end of a segment). An upstream server may decode the
+    /// path any number of times. Therefore, a path is allowed only if every form is allowed, and
+    /// denied if any form is denied.
     pub paths: Vec<String>,
-    /// The subset of `paths` that must be allowed. It omits the encoded path if decoding does not
-    /// change the segment boundaries (`%2B` is always a plus).
+    /// The subset of `paths` that must be allowed. The encoded path is omitted if decoding does not
+    /// change the segment boundaries. (`%2B` is always a plus.)
     pub allow_paths: Vec<String>,
-    /// All absolute URLs in the path and query, as with archives, mirrors and redirectors.
+    /// All absolute URLs inside the path and query. Archives, mirrors and redirectors have such
+    /// URLs.
     pub carried: Vec<(Origin, String)>,
 }
 
 impl Target {
-    /// Creates a target from the path and query of a request line.
+    /// Creates a target from the path and query in a request line.
     pub fn new(origin: Origin, written: &str) -> Result<Self, TargetError> {
         let written = if written.is_empty() { "/" } else { written };
         if !written.starts_with('/') {
@@ -149,10 +150,11 @@ impl Target {
         let bounds = ["%2f", "%5c", "%2e", "%25"].iter().any(|code| lower.contains(code));
         let skipped = usize::from(paths.len() > 1 && !bounds);
         let mut allow_paths = paths[skipped..].to_vec();
-        // Deny rules also apply to these forms, because a server may convert the path to them.
+        // Deny rules also apply to these forms, because a server may convert the path to one of
+        // them.
         let read: Vec<String> = depths.iter().map(|path| strip_ignored_parts(path)).collect();
-        // If a server drops parameters first, `/..;/` leads out of a directory. This form must be
-        // allowed, too.
+        // If a server drops path parameters first, `/..;/` leads out of a directory. In that case,
+        // this form must be allowed, too.
         let parts = |path: &String| path.split('/').filter(|part| !part.is_empty()).count();
         let climbing = read.iter().zip(&paths).filter(|(read, path)| parts(read) != parts(path));
         allow_paths.extend(climbing.map(|(read, _)| read.clone()));
@@ -165,7 +167,7 @@ impl Target {
         Ok(Self { origin, written: written.to_owned(), paths, allow_paths, carried })
     }
 
-    /// Parses a complete URL.
+    /// Parses an absolute URL.
     pub fn parse(url: &str) -> Result<Self, TargetError> {
         let (scheme, rest) = url.split_once("://").ok_or(TargetError::Url)?;
         let scheme = match scheme.to_ascii_lowercase().as_str() {
@@ -194,8 +196,8 @@ impl fmt::Display for Target {
     }
 }
 
-/// Returns the text at every depth of percent-decoding, from the original text to the fully decoded
-/// one.
+/// Returns the text at every depth of percent-decoding, from the original to the fully decoded
+/// text.
 fn decode_repeatedly(text: &str) -> Result<Vec<String>, TargetError> {
     let mut depths = vec![text.to_owned()];
     loop {
@@ -211,13 +213,13 @@ fn decode_repeatedly(text: &str) -> Result<Vec<String>, TargetError> {
     }
 }
 
-/// Removes path parameters (`;x`), and blanks and dots at the end of a segment. Servers ignore them
-/// when they look for a file.
+/// Removes path parameters (`;x`), and blanks and dots at the end of a segment. Servers ignore
+/// these parts when they look for a file.
 fn strip_ignored_parts(path: &str) -> String {
     let segment = |part: &str| {
         let name = part.split(';').next().unwrap_or_default();
         let name = name.trim_matches(|c: char| c.is_whitespace() || c.is_control());
-        // Keep the segments `.` and `..`, which consist only of dots.
+        // Keep the segments `.` and `..`, although they consist only of dots.
         let kept = name.trim_end_matches(|c: char| c == '.' || c.is_whitespace());
         let is_dots = kept.is_empty() && name.chars().all(|c| c == '.');
         if is_dots { name.to_owned() } else { kept.to_owned() }
@@ -251,7 +253,7 @@ fn embedded_urls(text: &str) -> Vec<(Origin, String)> {
     let mut found = Vec::new();
     for (scheme, word) in [(Scheme::Http, "http:/"), (Scheme::Https, "https:/")] {
         for (at, _) in lower.match_indices(word) {
-            // A server on the way may collapse the double slash, so accept one slash too.
+            // A server in between may collapse the double slash, so accept a single slash, too.
             let Some(rest) = text.get(at + word.len()..) else { continue };
             let rest = rest.trim_start_matches('/');
             let end = rest.find(['&', '#', ' ', '"', '\'', '<', '>']).unwrap_or(rest.len());

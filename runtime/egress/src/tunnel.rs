@@ -1,4 +1,4 @@
-//! Handles the bytes in a CONNECT tunnel. They must be TLS for the requested host.
+//! Handles the bytes inside a CONNECT tunnel. They must be a TLS connection to the requested host.
 
 use std::sync::Arc;
 
@@ -45,8 +45,8 @@ impl EgressProxy {
         }
     }
 
-    /// Reads the client's TLS greeting. Returns the server name in it and all bytes read, or `None`
-    /// if the bytes are not TLS.
+    /// Reads the client's TLS ClientHello message. Returns the server name in it and all bytes
+    /// read, or `None` if the bytes are not TLS.
     async fn read_client_hello<S: AsyncRead + Unpin>(
         &self,
         stream: &mut S,
@@ -69,7 +69,7 @@ impl EgressProxy {
         }
     }
 
-    /// Passes bytes on in both directions without inspection. Used if every URL of the host is
+    /// Relays bytes in both directions without inspecting them. Used if every URL on the host is
     /// allowed.
     async fn pass_through<S>(self: &Arc<Self>, origin: &Origin, rule: Option<String>, stream: S)
     where
@@ -129,8 +129,8 @@ impl EgressProxy {
         }
     }
 
-    /// Records why a tunnel is closed. The reason is only in the ledger, because a client that does
-    /// not use TLS with the proxy cannot receive it.
+    /// Records why a tunnel is closed. Only the ledger contains the reason, because a client that
+    /// does not use TLS with the proxy cannot receive it.
     async fn close_tunnel(&self, origin: &Origin, reason: DenyReason, error: Option<String>) {
         self.record_request(UrlRequest {
             method: "CONNECT".into(),

@@ -1,4 +1,5 @@
-//! The OpenAI chat completions format: complete responses, chunks of a stream, error objects.
+//! The OpenAI Chat Completions format: complete responses, chunks of streamed responses, and error
+//! objects.
 
 use serde_json::{Map, Value, json};
 
@@ -7,13 +8,14 @@ use crate::{
     matching::{RequestKey, message_text},
 };
 
-/// Constant, so that two responses to the same request are byte-for-byte equal.
+/// The creation time in all responses. It is constant, so that responses to identical requests are
+/// identical byte for byte.
 pub(crate) const CREATED: u64 = 1_700_000_000;
 
-/// Number of bytes of text per chunk of a stream.
+/// Number of bytes of text in each chunk of a stream.
 const CHUNK: usize = 12;
 
-/// A response together with its request.
+/// A response, together with the request that it answers.
 pub(crate) struct Reply<'a> {
     pub answer: &'a Answer,
     pub id: String,
@@ -65,12 +67,12 @@ impl<'a> Reply<'a> {
         self.envelope("chat.completion", vec![choice], self.usage)
     }
 
-    /// Returns a completion with usage but without a choice, which is billed but useless.
+    /// Returns a completion that has usage but no choice. Such a completion is billed but useless.
     pub(crate) fn without_choices(&self) -> Value {
         self.envelope("chat.completion", Vec::new(), self.usage)
     }
 
-    /// Returns the chunks of a streamed response without the final `[DONE]`.
+    /// Returns the chunks of a streamed response, without the final `[DONE]`.
     pub(crate) fn chunks(&self, with_usage: bool) -> Vec<Value> {
         let answer = self.answer;
         let mut deltas = vec![json!({"role": "assistant", "content": ""})];
@@ -142,7 +144,7 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// Splits text into pieces of about [`CHUNK`] bytes, at character boundaries.
+/// Splits text at character boundaries into pieces of about [`CHUNK`] bytes.
 pub(crate) fn split_chunks(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -1,12 +1,12 @@
-//! Rejects the conversations that a strict endpoint rejects. This finds scaffolds that omit a tool
-//! result before a paid model is called.
+//! Rejects conversations that a strict endpoint would reject. This finds scaffolds that omit tool
+//! results before any paid model is called.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-/// Returns why a strict endpoint would reject the request with status 400, or `None` if it would
-/// not.
+/// Returns why a strict endpoint would reject the request with status 400. Returns `None` if it
+/// would accept the request.
 pub(crate) fn rejection_reason(request: &Value, strict: bool) -> Option<String> {
     let Some(messages) = request["messages"].as_array() else {
         return Some("'messages' must be an array".into());
@@ -24,14 +24,14 @@ pub(crate) fn rejection_reason(request: &Value, strict: bool) -> Option<String> 
             let id = message["tool_call_id"].as_str().unwrap_or_default();
             if !open.remove(id) {
                 return Some(format!(
-                    "messages[{index}]: the tool result '{id}' belongs to no open tool call"
+                    "messages[{index}]: the tool result '{id}' does not match an open tool call"
                 ));
             }
             continue;
         }
         if let Some(id) = open.iter().min() {
             return Some(format!(
-                "messages[{index}]: the tool call '{id}' has no result before it"
+                "messages[{index}]: expected the result of the tool call '{id}' before this message"
             ));
         }
         match role {

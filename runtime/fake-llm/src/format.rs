@@ -1,7 +1,7 @@
-//! The four wire formats. Each format expresses the same scripted conversation.
+//! The four wire formats. A script's conversation can be served in any of them.
 //!
-//! Requests are converted to chat completions, which are used to match scripts and to check
-//! strictness. Responses are generated directly from the script.
+//! Requests are converted to chat completions, in which form they are matched against scripts and
+//! checked for strictness. Responses are generated directly from the script.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,8 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// Converts a request to chat completions. The error is why a strict endpoint would reject it.
+    /// Converts a request to chat completions. The error says why a strict endpoint would reject
+    /// the request.
     pub(crate) fn to_chat_request(self, request: &Value) -> Result<Value, String> {
         let mut read = match self {
             Self::Chat => request.clone(),
@@ -24,7 +25,7 @@ impl Format {
             Self::Messages => messages::to_chat_request(request)?,
             Self::Gemini => gemini::to_chat_request(request)?,
         };
-        // Tools stay in their own format, because only their length matters.
+        // The tools stay in their own format, because only their length matters.
         if let (Some(read), Some(tools)) = (read.as_object_mut(), request.get("tools")) {
             read.insert("tools".into(), tools.clone());
         }
@@ -54,7 +55,7 @@ impl Format {
         body
     }
 
-    /// Returns the events of a streamed response as text.
+    /// Returns the events of a streamed response, as text.
     pub(crate) fn events(self, reply: &Reply<'_>, with_usage: bool) -> Vec<String> {
         let named = |data: Value| {
             let name = data["type"].as_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Google's generateContent.
+//! Google's generateContent format.
 
 use serde_json::{Value, json};
 

@@ -1,13 +1,13 @@
-//! A scripted model server over real HTTP, used by tests and the demo.
+//! A scripted model server over real HTTP. Tests and the demo use it.
 //!
-//! It supports OpenAI Chat Completions and Responses, Anthropic Messages and Gemini, with or
-//! without streaming. If the script asks for it, the server imitates failures of real endpoints:
-//! error statuses, dropped connections, truncated and malformed bodies, delays, and responses
-//! without usage. Responses depend only on the script and on the request's own messages. The server
-//! can therefore be called concurrently, be restarted, or resume a conversation in the middle. Its
+//! The server supports OpenAI Chat Completions and Responses, Anthropic Messages and Gemini, with
+//! or without streaming. A script can make it imitate the failures of real endpoints: error
+//! statuses, dropped connections, truncated and malformed bodies, delays, and responses without
+//! usage. Responses depend only on the script and on the request's own messages. Therefore, the
+//! server can be called concurrently, be restarted, or resume a conversation in the middle. The
 //! only state is how often each fault has occurred.
 //!
-//! `docs/fake-llm.md` and the types of [`Script`] describe the script format.
+//! See `docs/fake-llm.md` and the types in [`Script`] for the script format.
 
 mod chat;
 mod check;

@@ -1,4 +1,4 @@
-//! `fake-llm SCRIPT [ADDRESS]`: serves a script until it is stopped.
+//! `fake-llm SCRIPT [ADDRESS]`: serves a script until the process is stopped.
 
 use std::{io::Write, path::Path, process::ExitCode};
 
@@ -29,7 +29,7 @@ async fn serve() -> Result<(), String> {
     let server = FakeLlm::listen(script, address)
         .await
         .map_err(|error| format!("cannot listen on {address}: {error}"))?;
-    // The only line of output. The parent process waits for it.
+    // This is the only line of output. The parent process waits for it.
     let mut out = std::io::stdout();
     writeln!(out, "{}", server.base_url())
         .and_then(|()| out.flush())

@@ -1,10 +1,10 @@
-//! Selects the response to a request.
+//! Selects the scripted response to a request.
 
 use serde_json::Value;
 
 use crate::{Answer, Script};
 
-/// A matching response and its location in the script.
+/// A response that matches, with its location in the script.
 pub(crate) struct ScriptMatch<'a> {
     pub answer: &'a Answer,
     pub place: String,
@@ -36,7 +36,7 @@ impl RequestKey {
     }
 }
 
-/// Returns the text of a message, joining the text parts.
+/// Returns a message's text. If there are several text parts, they are joined.
 pub(crate) fn message_text(message: &Value) -> String {
     match &message["content"] {
         Value::String(text) => text.clone(),
@@ -73,7 +73,7 @@ impl Script {
                 let place = format!("conversation {index} turn {turn}");
                 return Some(ScriptMatch { answer, place });
             }
-            // If a matching conversation has ended, do not continue with a later one.
+            // This conversation matches but has ended. Don't continue with a later conversation.
             break;
         }
         self.default.as_ref().map(|answer| ScriptMatch { answer, place: "default".into() })

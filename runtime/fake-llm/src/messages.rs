@@ -1,4 +1,4 @@
-//! Anthropic Messages.
+//! The Anthropic Messages format.
 
 use serde_json::{Value, json};
 
@@ -7,8 +7,8 @@ use crate::{
     script::parse_arguments,
 };
 
-/// The signature of every thinking block. The server rejects a block that a client sends back
-/// without it.
+/// The signature of every thinking block. If a client sends back a thinking block without this
+/// signature, the server rejects the request.
 const SIGNATURE: &str = "scripted-signature";
 
 pub(crate) fn to_chat_request(request: &Value) -> Result<Value, String> {
@@ -21,7 +21,7 @@ pub(crate) fn to_chat_request(request: &Value) -> Result<Value, String> {
     }
     for (index, tool) in request["tools"].as_array().into_iter().flatten().enumerate() {
         if !tool["name"].is_string() || tool["input_schema"]["type"] != "object" {
-            return Err(format!("tools.{index}: a name and an input_schema of an object"));
+            return Err(format!("tools.{index}: expected a name and an input_schema of type object"));
         }
     }
     let mut out = Vec::new();
@@ -60,7 +60,7 @@ pub(crate) fn to_chat_request(request: &Value) -> Result<Value, String> {
                     "content": text(&block["content"])?,
                 })),
                 "tool_result" => {
-                    return Err(format!("messages.{index}: tool_result blocks come first"));
+                    return Err(format!("messages.{index}: tool_result blocks must come first"));
                 }
                 other => return Err(format!("messages.{index}: unknown block {other:?}")),
             }
@@ -110,7 +110,7 @@ fn stop_reason(reply: &Reply<'_>) -> &'static str {
     }
 }
 
-/// Returns the empty content blocks and the deltas that fill each one.
+/// Returns the content blocks, which are initially empty, each with the deltas that fill it.
 fn blocks(reply: &Reply<'_>) -> Vec<(Value, Vec<Value>)> {
     let answer = reply.answer;
     let mut blocks = Vec::new();

@@ -1,4 +1,4 @@
-//! OpenAI Responses.
+//! The OpenAI Responses format.
 
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ pub(crate) fn to_chat_request(request: &Value) -> Result<Value, String> {
             "function_call" => {
                 let function = json!({"name": item["name"], "arguments": item["arguments"]});
                 let call = json!({"id": item["call_id"], "function": function});
-                // Calls and the text before them belong to one response.
+                // Calls, and the text before them, belong to the same response.
                 let mut last = out.last_mut().filter(|last| last["role"] == "assistant");
                 match last.as_mut().and_then(|last| last["tool_calls"].as_array_mut()) {
                     Some(calls) => calls.push(call),

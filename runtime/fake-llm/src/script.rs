@@ -1,18 +1,20 @@
-//! The script, which defines the response to each request.
+//! The script defines the response to each request.
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// A script file. Rules are tried first, then conversations (both in order), then `default`. If
+/// A script file. Rules are tried first, then conversations, both in order, and then `default`. If
 /// nothing matches, the request is rejected with status 422 and a message that explains why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Script {
-    /// The model listed by `/v1/models`. Responses use it if the request names no model.
+    /// The model that `/v1/models` lists. Responses contain this name if the request names no
+    /// model.
     pub model: String,
-    /// Reject conversations that a strict endpoint would reject (a tool call without its result).
+    /// Whether to reject conversations that a strict endpoint would reject, such as a tool call
+    /// without a result.
     pub strict: bool,
     #[serde(rename = "rule")]
     pub rules: Vec<Rule>,
@@ -33,37 +35,38 @@ impl Default for Script {
     }
 }
 
-/// A response with conditions, all of which must be met. An omitted condition is always met.
+/// A response with conditions, all of which must be met. Conditions that are not set are always
+/// met.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// A substring of the text before the first assistant message.
+    /// Text that must occur before the first assistant message.
     #[serde(default)]
     pub when: Option<String>,
-    /// The number of assistant messages in the request: 0 for the first response.
+    /// The number of assistant messages that the request must contain: 0 for the first response.
     #[serde(default)]
     pub turn: Option<usize>,
-    /// A substring of the request's last message.
+    /// Text that must occur in the request's last message.
     #[serde(default)]
     pub last: Option<String>,
-    /// The exact model name in the request.
+    /// The exact name of the model in the request.
     #[serde(default)]
     pub model: Option<String>,
     pub answer: Answer,
 }
 
-/// A whole conversation: turn n is the response to a request with n assistant messages.
+/// A whole conversation. Turn n is the response to a request with n assistant messages.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conversation {
-    /// Same as `when` of a rule.
+    /// Text that must occur before the first assistant message, as in a rule.
     #[serde(default)]
     pub when: Option<String>,
     #[serde(default)]
     pub model: Option<String>,
     #[serde(rename = "turn")]
     pub turns: Vec<Answer>,
-    /// Repeat the last turn after the end. Otherwise `default` is used.
+    /// Whether to repeat the last turn after the conversation's end. Otherwise, `default` is used.
     #[serde(default)]
     pub repeat_last: bool,
 }
@@ -75,16 +78,17 @@ pub struct Answer {
     pub tool_calls: Vec<Call>,
     pub reasoning_content: Option<String>,
     pub refusal: Option<String>,
-    /// Default: `tool_calls` if there are calls, otherwise `stop`.
+    /// The reason why the response ended. By default, `tool_calls` if there are calls, and `stop`
+    /// otherwise.
     pub finish_reason: Option<String>,
-    /// Additional vendor-specific fields of the message, copied verbatim.
+    /// Additional vendor-specific fields for the message, which are copied verbatim.
     pub extra: Map<String, Value>,
     pub usage: UsageSpec,
-    /// Delay before the response headers are sent.
+    /// Delay before the response headers are sent, in seconds.
     pub delay_seconds: f64,
-    /// Delay between two chunks of a stream.
+    /// Delay between two chunks of a stream, in seconds.
     pub chunk_delay_seconds: f64,
-    /// Faults returned before this response, in order.
+    /// Faults that the server returns before this response, in order.
     #[serde(rename = "fault")]
     pub faults: Vec<Fault>,
 }
@@ -93,7 +97,8 @@ pub struct Answer {
 #[serde(deny_unknown_fields)]
 pub struct Call {
     pub name: String,
-    /// A table is serialized as JSON. A string is sent verbatim and may be malformed.
+    /// The call's arguments. A table is serialized as JSON. A string is sent verbatim and may be
+    /// malformed.
     #[serde(default = "no_arguments")]
     pub arguments: Value,
 }
@@ -117,8 +122,8 @@ pub(crate) fn parse_arguments(text: &str) -> Value {
     parsed.unwrap_or_else(|| json!({ "malformed": text }))
 }
 
-/// Token usage in the response. `false` omits it, `true` (the default) counts four bytes per token,
-/// and a table sets it.
+/// The token usage in the response. `false` omits the usage, `true` (the default) assumes four
+/// bytes per token, and a table sets the counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum UsageSpec {
@@ -141,24 +146,24 @@ pub struct TokenCounts {
     pub reasoning: u64,
 }
 
-/// A fault returned for the first `times` requests for this response. Counted separately per
-/// response and conversation head.
+/// A fault that is returned for the first `times` requests for this response. Requests are counted
+/// separately for each response and for each text before the first assistant message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
     pub kind: FaultKind,
-    /// The status code, for the kind `status`.
+    /// The status code, if the kind is `status`.
     #[serde(default)]
     pub status: Option<u16>,
-    /// The `Retry-After` header, verbatim: seconds or an HTTP date.
+    /// The `Retry-After` header, sent verbatim: seconds or an HTTP date.
     #[serde(default)]
     pub retry_after: Option<String>,
-    /// The response body. Default: an error object in the endpoint's format.
+    /// The response body. By default, an error object in the endpoint's format.
     #[serde(default)]
     pub body: Option<String>,
     #[serde(default)]
     pub delay_seconds: f64,
-    /// Number of requests that get the fault. 0 means all.
+    /// Number of requests for which the fault is returned. 0 means all.
     #[serde(default = "once")]
     pub times: u64,
 }
@@ -176,17 +181,18 @@ pub enum FaultKind {
     Drop,
     /// Sends the headers and half of the body, then closes the connection.
     Truncate,
-    /// Sends status 200 and a complete body whose JSON is cut off.
+    /// Sends status 200 and a body whose JSON is cut off. Unlike with `truncate`, the transfer
+    /// itself is complete.
     Malformed,
     /// Sends status 200 and an HTML page.
     NotJson,
-    /// Sends status 200 and a completion with usage but without a choice.
+    /// Sends status 200 and a completion that has usage but no choice.
     NoChoices,
     /// Sends no response until the client disconnects.
     Hang,
 }
 
-/// Why a script cannot be used. Includes the file and the key.
+/// Why a script cannot be used. The message includes the file and the key.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
     #[error("{path}: {source}")]
@@ -205,7 +211,7 @@ fn format_toml_error(text: &str, error: &toml::de::Error) -> String {
 }
 
 impl Script {
-    /// Loads a script. `.json` files are parsed as JSON, all others as TOML.
+    /// Loads a script. Files that end in `.json` are parsed as JSON, and all others as TOML.
     pub fn load(path: &Path) -> Result<Self, ScriptError> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path)

@@ -33,24 +33,24 @@ use crate::{
 /// A request that the server received.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReceivedRequest {
-    /// The parsed body, or null if it is not JSON.
+    /// The parsed body, or null if the body is not JSON.
     pub body: Value,
-    /// The exact bytes of the body. Not available over HTTP.
+    /// The exact bytes of the body. Not included in responses over HTTP.
     #[serde(skip)]
     pub bytes: Bytes,
     /// The request path.
     pub path: String,
-    /// The `Authorization` header, or the API key from another API's header. Not available over
-    /// HTTP.
+    /// The `Authorization` header, or the API key in another API's header. Not included in
+    /// responses over HTTP.
     #[serde(skip)]
     pub authorization: Option<String>,
     /// The part of the script that provided the response, or the fault that was returned.
     pub answered: String,
-    /// Arrival time in seconds since the server started.
+    /// Time of arrival, in seconds since the server started.
     pub seconds: f64,
 }
 
-/// A running server. Dropping it stops the server and closes every connection.
+/// A running server. Dropping the value stops the server and closes every connection.
 #[derive(Debug)]
 pub struct FakeLlm {
     address: SocketAddr,
@@ -65,7 +65,7 @@ impl Drop for FakeLlm {
 }
 
 impl FakeLlm {
-    /// Serves `script` on a free port of 127.0.0.1. Must be called within a tokio runtime.
+    /// Serves `script` on a free port of 127.0.0.1. Call this within a tokio runtime.
     pub async fn start(script: Script) -> io::Result<Self> {
         Self::listen(script, SocketAddr::from(([127, 0, 0, 1], 0))).await
     }
@@ -94,14 +94,14 @@ impl FakeLlm {
         format!("http://{}/v1", self.address)
     }
 
-    /// Returns every completion request so far, in order of arrival.
+    /// Returns every completion request received so far, in order of arrival.
     pub fn requests(&self) -> Vec<ReceivedRequest> {
         self.state.lock().seen.clone()
     }
 
-    /// Waits until the listener's task fails.
+    /// Waits until the server stops.
     pub async fn wait_until_stopped(mut self) {
-        // Ignore the result: the task ends only when it is aborted.
+        // Ignore the result, because the task only ends when it is aborted.
         let _ = (&mut self.serving).await;
     }
 }
@@ -116,8 +116,8 @@ struct ServerState {
 #[derive(Debug, Default)]
 struct RequestLog {
     seen: Vec<ReceivedRequest>,
-    /// Number of requests for each response, by its location in the script and the conversation
-    /// head.
+    /// Number of requests for each response. The key is the response's location in the script and
+    /// the text before the first assistant message.
     asked: HashMap<(String, String), u64>,
 }
 
@@ -127,7 +127,7 @@ impl ServerState {
     }
 }
 
-/// Error for a response that must not be sent, so that the connection is closed instead.
+/// The error for a response that must not be sent. The connection is closed instead.
 #[derive(Debug, Clone)]
 struct Hangup;
 
@@ -136,14 +136,15 @@ struct Hangup;
 struct ScriptedDisconnect;
 
 async fn serve(listener: TcpListener, router: Router) {
-    // The set belongs to this task, so aborting the task closes all connections.
+    // This task owns the set, so aborting the task closes all connections.
     let mut connections = JoinSet::new();
     loop {
         let stream = tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
                 Err(_) => {
-                    // Probably out of file descriptors. Wait until other connections close theirs.
+                    // The process is probably out of file descriptors. Wait until other connections
+                    // close theirs.
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
@@ -151,7 +152,8 @@ async fn serve(listener: TcpListener, router: Router) {
             Some(_) = connections.join_next() => continue,
         };
         let router = router.clone();
-        // Not `axum::serve`, because its handlers cannot close a connection without a response.
+        // Don't use `axum::serve`, because its handlers cannot close a connection without a
+        // response.
         let service = service_fn(move |request: Request<hyper::body::Incoming>| {
             let answered = router.clone().oneshot(request.map(Body::new));
             async move {
@@ -163,7 +165,7 @@ async fn serve(listener: TcpListener, router: Router) {
             }
         });
         connections.spawn(async move {
-            // Ignore errors: a client may disconnect at any time.
+            // Ignore errors, because a client may disconnect at any time.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
     }
@@ -251,7 +253,7 @@ async fn complete(
     }
 }
 
-/// Returns the fault for the `index`-th request for a response.
+/// Returns the fault for the `index`-th request for a response, if there is one.
 fn fault_for_request(faults: &[Fault], index: u64) -> Option<&Fault> {
     let mut end = 0;
     faults.iter().find(|fault| {
@@ -260,7 +262,8 @@ fn fault_for_request(faults: &[Fault], index: u64) -> Option<&Fault> {
     })
 }
 
-/// Builds the HTTP response. `streamed` is `Some` for a stream and says whether it reports its usage.
+/// Builds the HTTP response. `streamed` is `Some` for a stream. The value says whether the stream
+/// reports its usage.
 async fn scripted_response(
     answer: &Answer,
     format: Format,

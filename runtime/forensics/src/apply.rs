@@ -10,7 +10,7 @@ use crate::{
     upstream::detect_fetch,
 };
 
-/// Returns the findings of one call.
+/// Returns the findings for one call.
 pub(crate) fn apply_rules(
     call: &Call,
     rules: &Rules,
@@ -18,7 +18,7 @@ pub(crate) fn apply_rules(
     written: &mut WrittenFiles,
 ) -> Vec<Finding> {
     let all = commands(&call.line, rules.file);
-    // A background job that the same line waits for or kills is not left running.
+    // A background job does not keep running if the same line waits for it or kills it.
     let minded = all.iter().any(|command| {
         matches!(command.words.first().map(String::as_str), Some("wait" | "kill" | "pkill" | "fg"))
     });

@@ -11,14 +11,14 @@ use crate::rules::RuleFile;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Call {
     pub step: u64,
-    /// The shell line. Reading a path is represented as `view PATH`.
+    /// The shell line. If the call read a path, this is `view PATH`.
     pub line: String,
-    /// The part of the output that was shown to the model.
+    /// The part of the output that the model saw.
     pub shown: String,
 }
 
-/// Returns the calls of a trial in order. If the record has no tool calls because the client runs
-/// its own tools, returns the calls that the model requested.
+/// Returns a trial's calls, in order. A client that runs its own tools leaves no tool calls in the
+/// record. In that case, the calls are the ones that the model requested.
 pub(crate) fn calls(events: &[Envelope], file: &RuleFile) -> Vec<Call> {
     let shown: BTreeMap<(u64, &str), &str> = events
         .iter()
@@ -55,7 +55,7 @@ pub(crate) fn calls(events: &[Envelope], file: &RuleFile) -> Vec<Call> {
     if any { called } else { asked }
 }
 
-/// Returns the shell lines of a call with these arguments.
+/// Returns the shell lines in a call with these arguments.
 pub(crate) fn shell_lines(arguments: &Value, file: &RuleFile) -> Vec<String> {
     let mut all = Vec::new();
     for name in &file.shell.line_arguments {
@@ -69,8 +69,8 @@ pub(crate) fn shell_lines(arguments: &Value, file: &RuleFile) -> Vec<String> {
             _ => {}
         }
     }
-    // A file tool may also have an argument `command`, but it names an operation instead of a shell
-    // line.
+    // A file tool may also have an argument named `command`, which names an operation and not a
+    // shell line.
     let path = file.shell.path_arguments.iter().find_map(|name| arguments.get(name)?.as_str());
     if let Some(path) = path {
         all = vec![format!("view {}", quoted(path))];

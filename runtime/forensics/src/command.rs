@@ -1,4 +1,4 @@
-//! Simple commands, normalized to the form that the rules expect.
+//! Simple commands in the normalized form that the rules expect.
 
 use std::collections::BTreeMap;
 
@@ -7,31 +7,31 @@ use crate::{
     shell::{SimpleCommand, parse_simple_commands},
 };
 
-/// Maximum number of commands to go back along a pipe. Limited because the agent controls the line
-/// and can write one of any length.
+/// Maximum number of commands to go back in a pipeline. There is a limit because the agent controls
+/// the line's length.
 const MAX_PIPE_COMMANDS: usize = 16;
 
-/// Files written by earlier commands, by path, with their words.
+/// Files that earlier commands wrote: the words in each file, by the file's path.
 pub(crate) type WrittenFiles = BTreeMap<String, String>;
 
-/// A command in the form that rules match.
+/// A command in the form against which rules are matched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Command {
-    /// The words without wrappers. The program is reduced to its base name.
+    /// The words without wrappers. The program's path is reduced to its base name.
     pub words: Vec<String>,
-    /// The words joined on one line: as written, and without wrappers.
+    /// The words joined on one line, first as written, then without wrappers.
     pub forms: [String; 2],
-    /// The command for display: as written, on one line, with its input but without preceding shell
-    /// keywords.
+    /// The command for display: as written, on one line, with its input, and without preceding
+    /// shell keywords.
     pub shown: String,
-    /// The file that the command writes and the words written to it, if the line shows them.
+    /// The file to which the command writes, and the words written to it, if the line shows them.
     pub writes: Option<(String, String)>,
-    /// Whether the command takes more arguments from input that the line does not show completely.
+    /// Whether the command takes more arguments from input that the line does not show in full.
     pub takes_more: bool,
     pub background: bool,
 }
 
-/// Returns the commands of a shell line, including those passed to nested shells.
+/// Returns the commands in a shell line, including commands that are passed to nested shells.
 pub(crate) fn commands(line: &str, file: &RuleFile) -> Vec<Command> {
     let mut all = Vec::new();
     parse_nested(line, file, file.limits.depth, &mut all);
@@ -45,7 +45,8 @@ fn parse_nested(line: &str, file: &RuleFile, depth: usize, all: &mut Vec<Command
         let mut plain = strip_wrappers(simple.words.clone(), shell);
         let program = plain.first().cloned().unwrap_or_default();
         let mut shown = strip_keywords(&simple.source, shell);
-        // Go back along the pipe to its first command, or to the nearest command with known input.
+        // Go back along the pipeline to its first command, or to the nearest command whose input is
+        // known.
         let from = (at.saturating_sub(MAX_PIPE_COMMANDS)..=at)
             .rev()
             .find(|&at| !simples[at].piped || !simples[at].given.is_empty());
@@ -86,7 +87,7 @@ fn parse_nested(line: &str, file: &RuleFile, depth: usize, all: &mut Vec<Command
     }
 }
 
-/// Returns the words that a command prints, if the line contains them.
+/// Returns the words that a command prints, if they are part of the line.
 fn printed_words(simple: &SimpleCommand, shell: &Shell) -> Vec<String> {
     let words = strip_wrappers(simple.words.clone(), shell);
     let is_printer = words.first().is_some_and(|program| shell.printers.contains(program));
@@ -95,7 +96,8 @@ fn printed_words(simple: &SimpleCommand, shell: &Shell) -> Vec<String> {
     all.map(str::to_owned).collect()
 }
 
-/// Returns a command's text without preceding shell keywords: `then git log` becomes `git log`.
+/// Returns a command's text without preceding shell keywords. For example, `then git log` becomes
+/// `git log`.
 fn strip_keywords(source: &str, shell: &Shell) -> String {
     let mut text = source.trim_start();
     while let Some((first, rest)) = text.split_once(char::is_whitespace)
@@ -121,7 +123,7 @@ fn strip_program_path(mut words: Vec<String>) -> Vec<String> {
     words
 }
 
-/// Removes wrappers that do not change what the command does.
+/// Removes wrappers that do not affect what the command does.
 fn strip_wrappers(words: Vec<String>, shell: &Shell) -> Vec<String> {
     let mut words = words;
     loop {

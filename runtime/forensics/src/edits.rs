@@ -1,5 +1,5 @@
-//! Finds edits to tests and their configuration, using snapshots if available and otherwise the
-//! patch.
+//! Finds edits to tests and to their configuration. Uses snapshots if there are any, and otherwise
+//! the patch.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,13 @@ use proctor_wire::RawPath;
 
 use crate::finding::{Finding, FindingKind};
 
-/// The tests of a task whose names are known.
+/// The task's test files whose paths are known.
 struct TestPaths<'a> {
     names: &'a TestNames,
     own: BTreeSet<String>,
 }
 
-/// Returns the edits as notes only, because grading restores all of these files.
+/// Returns the edits. They are only notes, because grading restores all of these files.
 pub(crate) fn find_test_edits(
     task: &Task,
     names: &TestNames,
@@ -33,7 +33,7 @@ pub(crate) fn find_test_edits(
     };
     let stepped = blobs.map(|blobs| edits_by_step(&tests, events, blobs)).transpose()?.flatten();
     Ok(stepped.unwrap_or_else(|| {
-        // Grading reports a patch that cannot be parsed.
+        // Ignore a patch that cannot be parsed. Grading reports it.
         let touched = Patch::parse(changed).touched_paths().unwrap_or_default();
         let paths = touched.iter().map(|path| path.to_escaped());
         paths
@@ -43,8 +43,8 @@ pub(crate) fn find_test_edits(
     }))
 }
 
-/// Returns the edits by step, or `None` if there is no snapshot. An unreadable snapshot is a fault,
-/// because it may contain the decisive edit.
+/// Returns the edits by step, or `None` if there are no snapshots. An unreadable snapshot is a
+/// fault, because it may contain the decisive edit.
 fn edits_by_step(
     tests: &TestPaths<'_>,
     events: &[Envelope],
@@ -62,8 +62,8 @@ fn edits_by_step(
         if let Some((_, before)) = &last {
             for one in before.diff(&tree) {
                 let path = one.path.to_escaped();
-                // Adding a test is legitimate. Only a change to an existing test, or a file that
-                // belongs to the task's own tests, counts as an edit.
+                // Adding a test is legitimate. An edit only counts if it changes an existing test,
+                // or a file that belongs to the task's own tests.
                 let test =
                     tests.is_task_path(&path) || (one.base.is_some() && tests.is_test(&path));
                 if test || tests.is_config(&path) {

@@ -19,17 +19,18 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub struct ExaminationInput<'a> {
     pub task: &'a Task,
-    /// Naming patterns of tests. Shared with the grader, so that both always agree.
+    /// The naming patterns of tests. The grader uses the same patterns, so that both always agree.
     pub names: &'a TestNames,
-    /// Events of the try that counts. Empty if there is only a patch.
+    /// The events of the counted try. Empty if there is only a patch.
     pub events: &'a [Envelope],
-    /// The store of the snapshots that the events refer to.
+    /// The store that contains the snapshots to which the events refer.
     pub blobs: Option<&'a Blobs>,
     pub patch: &'a [u8],
 }
 
 impl ExaminationInput<'_> {
-    /// Returns only the content match findings, a part of [`examine`]. Used to measure its cost.
+    /// Returns only the content match findings, which are part of the result of [`examine`]. Used
+    /// to measure the cost of content match.
     ///
     /// # Errors
     /// Returns a fault if the built-in rules or a referenced snapshot cannot be read.
@@ -39,7 +40,7 @@ impl ExaminationInput<'_> {
     }
 }
 
-/// Finds behavior in the record that affects how the score should be interpreted.
+/// Finds behavior in the record that affects how to interpret the score.
 ///
 /// # Errors
 /// Returns a fault if the built-in rules or a referenced snapshot cannot be read.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proctor_types::{Evidence, Integrity, Verdict};
 use serde::Deserialize;
 
-/// The kinds of findings. `configs/forensics.toml` explains each one.
+/// The kinds of findings. `configs/forensics.toml` explains each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
@@ -37,7 +37,7 @@ impl FindingKind {
         Self::AnswerUpstream,
     ];
 
-    /// Returns the name used in `evidence`.
+    /// Returns the name that `evidence` uses.
     pub fn name(self) -> &'static str {
         match self {
             Self::HistoryMined => "history_mined",
@@ -60,14 +60,14 @@ impl FindingKind {
 pub(crate) struct Finding {
     pub kind: FindingKind,
     pub what: String,
-    /// The step, or `None` if the record does not show it.
+    /// The step, or `None` if the record does not show the step.
     pub step: Option<u64>,
 }
 
-/// All findings and the resulting evidence.
+/// All findings, combined into evidence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Findings {
-    /// One entry per kind, with all of its steps.
+    /// One entry per kind of finding, with all of its steps.
     pub evidence: Vec<Evidence>,
     pub integrity: Integrity,
 }
@@ -77,7 +77,7 @@ impl Findings {
         mut found: Vec<Finding>,
         meaning: &BTreeMap<FindingKind, Integrity>,
     ) -> Self {
-        // The displayed command is that of the first listed step. Within a step, the agent's
+        // The evidence shows the command of the first listed step. Within a step, the agent's
         // commands come before the proxy's reports.
         found.sort_by_key(|one| one.step.filter(|step| *step > 0).unwrap_or(u64::MAX));
         let mut kinds: BTreeMap<FindingKind, (Vec<String>, BTreeSet<u64>)> = BTreeMap::new();
@@ -86,7 +86,7 @@ impl Findings {
             if !whats.contains(&one.what) {
                 whats.push(one.what);
             }
-            // Step 0 is before the first response and is not listed.
+            // Step 0 means before the first response. It is not listed.
             steps.extend(one.step.filter(|step| *step > 0));
         }
         let integrity = kinds
@@ -109,7 +109,7 @@ impl Findings {
     }
 
     /// Adds the findings to a verdict. The verdict's integrity becomes the worse of the two.
-    /// `resolved` does not change: readers of the report decide how to treat a doubtful score.
+    /// `resolved` does not change: the report's readers decide how to treat a doubtful score.
     pub fn merge_into(self, verdict: &mut Verdict) {
         verdict.integrity = verdict.integrity.max(self.integrity);
         verdict.evidence.extend(self.evidence);

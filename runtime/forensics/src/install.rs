@@ -7,7 +7,8 @@ use crate::{
     solution_names::{SolutionNames, normalize_name},
 };
 
-/// Returns whether a command requests a package under test from an index, and whether it succeeded.
+/// Returns whether a command requests a package under test from an index, and whether the
+/// installation succeeded.
 pub(crate) fn detect_install(
     command: &Command,
     shown: &str,
@@ -24,7 +25,7 @@ pub(crate) fn detect_install(
     let mut words = command.words.iter().skip(verb.as_str().split(' ').count());
     let is_named = |word: &str| names_package(word, rules, subject);
     let mut named = false;
-    // The names may come from input that the record does not show.
+    // The package names may come from input that the record does not show.
     let mut unnamed = command.takes_more;
     while let Some(word) = words.next() {
         if let Some(path) = requirements_file(word, &options.list_options) {
@@ -42,7 +43,7 @@ pub(crate) fn detect_install(
         }
         named |= is_named(word);
     }
-    // If the installer reports that it requested the package, the agent caused the request.
+    // If the installer reports a direct request for the package, the request came from the agent.
     named |= unnamed && any_matches(&rules.install_asked, shown);
     if !named {
         return None;
@@ -54,8 +55,8 @@ pub(crate) fn detect_install(
     })
 }
 
-/// Returns the requirements file that an option names: `-rFILE` or `--requirement=FILE`. Returns an
-/// empty string for `-r FILE`, because the next word is the file.
+/// Returns the requirements file given with an option: `-rFILE` or `--requirement=FILE`. Returns an
+/// empty string for `-r FILE`, because the file is the next word.
 fn requirements_file(word: &str, options: &[String]) -> Option<String> {
     options.iter().find_map(|option| {
         let rest = word.strip_prefix(option.as_str())?;
@@ -75,9 +76,9 @@ fn names_package(word: &str, rules: &Rules, subject: &SolutionNames) -> bool {
     })
 }
 
-/// Returns the name in a requirement (`Name[extra]>=1; marker`, `name @ URL`, `name=1.0`) that
-/// would be fetched from an index or a remote location. Returns `None` for paths and other local
-/// sources.
+/// Returns the package name in a requirement (`Name[extra]>=1; marker`, `name @ URL`, `name=1.0`)
+/// if the package would be fetched from an index or a remote location. Returns `None` for paths and
+/// other local sources.
 fn requirement_name(word: &str) -> Option<String> {
     let word = word.trim();
     let local = word.starts_with(['.', '/', '~', '$']) || word.contains("file:");
@@ -85,7 +86,7 @@ fn requirement_name(word: &str) -> Option<String> {
         .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')))
         .unwrap_or(word.len());
     let (name, rest) = word.split_at(end);
-    // `dist/name.whl` is a path. `git+https://...` is a URL, which another rule handles.
+    // `dist/name.whl` is a path. Another rule handles URLs such as `git+https://...`.
     if local || name.is_empty() || rest.starts_with(['/', ':', '+']) {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Forensics: applies rules to a trial's record to find steps that an honest agent has no reason to
+//! Forensics applies rules to a trial's record, to find steps that an honest agent has no reason to
 //! take. No model is involved. The rules are in `configs/forensics.toml`.
 
 mod apply;

@@ -1,4 +1,4 @@
-//! Determines why a trial did not resolve its task, from its ending, its steps and its test log.
+//! Determines why a trial did not resolve its task, from how it ended, its steps and its test log.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -20,19 +20,19 @@ const TEXT: &str = include_str!("../../../configs/reasons.toml");
 /// Kinds of evidence that grading records if the tests did not finish.
 const UNFINISHED_KINDS: [&str; 1] = ["timed_out"];
 
-/// The start of an assertion in pytest's output, which omits the exception class.
+/// The start of a failed assertion in pytest's output, which omits the exception class.
 const ASSERT: &str = "assert ";
 const ASSERTION_ERROR: &str = "AssertionError";
 
-/// A trial that has ended and its verdict.
+/// A trial that has ended, with its verdict.
 #[derive(Debug, Clone, Copy)]
 pub struct EndedTrial<'a> {
     pub outcome: &'a Outcome,
     pub verdict: &'a Verdict,
-    /// Events of the try that counts. Empty if there is only a patch.
+    /// The events of the counted try. Empty if there is only a patch.
     pub events: &'a [Envelope],
     pub patch: &'a [u8],
-    /// The output of the tests.
+    /// The output from the tests.
     pub log: &'a [u8],
 }
 
@@ -46,7 +46,7 @@ pub struct EndedTrial<'a> {
 /// * The edits were never run.
 /// * The most frequent exception.
 ///
-/// Returns `None` if the task is resolved or no test shows a reason.
+/// Returns `None` if the task is resolved or no test indicates a reason.
 ///
 /// # Errors
 /// Returns a fault if the built-in table cannot be read.
@@ -66,7 +66,7 @@ pub fn failure_reason(ended: &EndedTrial<'_>) -> Result<Option<FailureReason>, F
     if by_ending.is_some() {
         return Ok(by_ending);
     }
-    // A task graded by rewards may need no change in the work directory.
+    // If rewards grade the task, it may need no change in the work directory.
     if ended.patch.is_empty() && verdict.rewards.is_empty() {
         return Ok(Some(FailureReason::NeverEdited));
     }
@@ -82,9 +82,9 @@ pub fn failure_reason(ended: &EndedTrial<'_>) -> Result<Option<FailureReason>, F
     Ok(reason_from_exceptions(ended.log, table))
 }
 
-/// Counts the failed tests of a log by exception class. pytest's short summary lists each failed
-/// test once, so it is used if present. Otherwise every traceback counts. If grading was stopped, a
-/// [`TIMEOUT_EXCEPTION`] is added.
+/// Counts the failed tests in a log by exception class. pytest's short summary lists each failed
+/// test once, so the summary is used if there is one. Otherwise, every traceback counts. If grading
+/// was stopped, one [`TIMEOUT_EXCEPTION`] is added.
 ///
 /// # Errors
 /// Returns a fault if the built-in table cannot be read.
@@ -114,7 +114,7 @@ fn is_unfinished(verdict: &Verdict) -> bool {
     verdict.evidence.iter().any(|evidence| UNFINISHED_KINDS.contains(&evidence.kind.as_str()))
 }
 
-/// Returns whether a call with these arguments runs tests, judging by its shell line.
+/// Returns whether a call with these arguments runs tests, according to its shell line.
 ///
 /// # Errors
 /// Returns a fault if a built-in table cannot be read.
@@ -125,7 +125,7 @@ pub fn runs_tests(arguments: &Value) -> Result<bool, Fault> {
     Ok(commands.any(|command| command.forms.iter().any(|form| any_matches(&table.tests, form))))
 }
 
-/// Returns whether each tool call of the record was malformed, in order.
+/// Returns, for each tool call in the record in order, whether the call was malformed.
 fn malformed(events: &[Envelope]) -> impl Iterator<Item = bool> {
     events.iter().filter_map(|envelope| match &envelope.event {
         Event::ToolReturned { malformed, .. } => Some(*malformed),
@@ -142,7 +142,7 @@ fn ends_with_malformed_call(events: &[Envelope]) -> bool {
     malformed(events).last() == Some(true)
 }
 
-/// Returns whether files were edited but nothing was run in that step or a later one.
+/// Returns whether files were edited but nothing was run in the same step or a later one.
 fn has_untested_edits(events: &[Envelope], table: &ReasonTable) -> Result<bool, Fault> {
     let answered = |envelope: &Envelope| matches!(envelope.event, Event::ModelAnswered { .. });
     if !events.iter().any(answered) {
@@ -156,7 +156,7 @@ fn has_untested_edits(events: &[Envelope], table: &ReasonTable) -> Result<bool, 
         _ => None,
     });
     let calls = calls(events, file);
-    // A client whose tools are not recorded may have run anything.
+    // If a client's tools are not recorded, it may have run anything.
     if calls.is_empty() && !events.iter().any(|one| matches!(one.event, Event::ToolCalled { .. })) {
         return Ok(false);
     }
@@ -178,7 +178,7 @@ fn reason_from_exceptions(log: &[u8], table: &ReasonTable) -> Option<FailureReas
             *counts.entry(found).or_default() += 1;
         }
     }
-    // For equal counts, prefer the reason that prevents tests from starting.
+    // If counts are equal, prefer the reason that keeps tests from starting.
     counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(reason, _)| reason)
 }
 
@@ -196,16 +196,16 @@ struct ReasonTable {
     runs: Vec<Regex>,
     tests: Vec<Regex>,
     classes: BTreeMap<String, FailureReason>,
-    /// Matches the last line of a traceback, as printed by pytest or Python.
+    /// Matches the last line of a traceback, as pytest or Python prints it.
     raised: Regex,
-    /// Matches the last line as marked by pytest. Any class counts there, such as `Failed` from
-    /// `pytest.raises`.
+    /// Matches a last line that pytest marked. On such a line, any class counts, such as `Failed`
+    /// from `pytest.raises`.
     marked: Regex,
-    /// Matches a line of pytest's short summary: the test and the failure message.
+    /// Matches a line in pytest's short summary: the test and the failure message.
     summary: Regex,
-    /// Matches the exception class at the start of such a message.
+    /// Matches the exception class at the start of a failure message.
     named: Regex,
-    /// Matches a plugin's message that a test timed out.
+    /// Matches the message with which a plugin reports that a test timed out.
     timeout: Regex,
 }
 
@@ -242,9 +242,9 @@ impl ReasonTable {
         Some(self.classes.get(class).copied().unwrap_or(FailureReason::Assertion))
     }
 
-    /// Returns the exception class if the line ends a traceback.
+    /// Returns the exception class if the line is the last one of a traceback.
     fn class<'l>(&self, line: &'l str) -> Option<&'l str> {
-        // pytest shows assertions without the exception class.
+        // pytest shows failed assertions without the exception class.
         if line.strip_prefix("E ").is_some_and(|rest| rest.trim_start().starts_with(ASSERT)) {
             return Some(ASSERTION_ERROR);
         }
@@ -252,7 +252,7 @@ impl ReasonTable {
         found.get(1).map(|class| class.as_str())
     }
 
-    /// Returns the test and the exception class of a line in pytest's short summary.
+    /// Returns the test and the exception class in a line of pytest's short summary.
     fn parse_summary_line<'l>(&self, line: &'l str) -> Option<(&'l str, String)> {
         let found = self.summary.captures(line)?;
         let (test, said) = (found.get(1)?.as_str(), found.get(2)?.as_str());
@@ -283,7 +283,7 @@ mod tests {
         envelope
     }
 
-    /// Builds a step with one shell line. With `edit`, files differ afterwards.
+    /// Builds a step with one shell line. With `edit`, files are different after the step.
     fn step(step: u64, line: &str, edit: bool, malformed: bool) -> Vec<Envelope> {
         let usage = json!({"input": 1, "output": 1, "cached": 0, "estimated": false});
         let answer = json!({
@@ -318,8 +318,8 @@ mod tests {
         reason_for_groups(ending, events, patch, log, (&["f"], &[]), &[])
     }
 
-    /// Builds a verdict with these failed tests in both groups. A group without failed tests has
-    /// passed.
+    /// Builds a verdict in which these tests of the two groups failed. A group without failed tests
+    /// has passed.
     fn reason_for_groups(
         ending: Ending,
         events: &[Envelope],
@@ -409,7 +409,7 @@ mod tests {
             reason_for(Ending::Submitted, &same, "p", ASSERTION),
             Some(FailureReason::Assertion)
         );
-        // There are no edits by step for a prediction or the gold patch.
+        // Predictions and the gold patch have no edits by step.
         assert_eq!(
             reason_for(Ending::Submitted, &[], "p", ASSERTION),
             Some(FailureReason::Assertion)

@@ -1,4 +1,4 @@
-//! Loads the rules of `configs/forensics.toml` and specializes them for one task.
+//! Loads the rules in `configs/forensics.toml`, and specializes them for one task.
 
 use std::collections::BTreeMap;
 
@@ -85,7 +85,7 @@ fn fault(error: &str) -> Fault {
     Fault::new(Layer::Grade, format!("configs/forensics.toml: {error}"))
 }
 
-/// A rule specialized for one task.
+/// A rule, specialized for one task.
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub kind: FindingKind,
@@ -142,7 +142,7 @@ impl Rules {
     }
 }
 
-/// Inserts a task's names into the patterns. Omits patterns for which there are no names.
+/// Inserts a task's names into the patterns. Patterns for which the task has no names are omitted.
 fn fill_patterns(patterns: &[String], subject: &SolutionNames) -> Result<Vec<Regex>, Fault> {
     let mut all = Vec::new();
     'patterns: for pattern in patterns {

@@ -1,5 +1,5 @@
-//! Parses a shell line into simple commands, to the extent the rules need: quotes, lists, pipes,
-//! substitutions, redirections and here-documents. No expansion is performed.
+//! Parses a shell line into simple commands, to the extent that the rules require: quotes, lists,
+//! pipes, substitutions, redirections and here-documents. Nothing is expanded.
 
 use std::iter;
 
@@ -7,11 +7,11 @@ use std::iter;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SimpleCommand {
     pub words: Vec<String>,
-    /// The source text, including redirections.
+    /// The command's source text, including redirections.
     pub source: String,
-    /// Whether the command reads the output of the previous one.
+    /// Whether the command reads the output of the command before it.
     pub piped: bool,
-    /// The file to which output is redirected, if any.
+    /// The file to which the output is redirected, if any.
     pub output: Option<String>,
     /// Whether the command ends in `&`.
     pub background: bool,
@@ -19,9 +19,9 @@ pub(crate) struct SimpleCommand {
     pub given: String,
 }
 
-/// Returns the commands of a line. Commands in a substitution follow the command that contains it.
-/// The nesting depth is limited, because the agent controls the line and deeply nested brackets
-/// must not overflow the stack. Invalid syntax is parsed as far as possible.
+/// Returns the commands in a line. A command in a substitution comes after the command that
+/// contains the substitution. The nesting depth is limited: the agent controls the line, and deeply
+/// nested brackets must not overflow the stack. Invalid syntax is parsed as far as possible.
 pub(crate) fn parse_simple_commands(line: &str, depth: usize) -> Vec<SimpleCommand> {
     let mut reader = ShellParser { chars: line.chars().collect(), ..ShellParser::default() };
     reader.parse();
@@ -38,16 +38,16 @@ struct ShellParser {
     chars: Vec<char>,
     at: usize,
     word: Option<String>,
-    /// Start of the current command, and where a comment ends it.
+    /// Start of the current command, then the position at which a comment ends it.
     begin: usize,
     comment: Option<usize>,
     current: SimpleCommand,
-    /// Whether the next word is an output file and not an argument.
+    /// Whether the next word is an output file instead of an argument.
     to_file: bool,
     /// Whether the next word is the delimiter of a here-document.
     delimiter: bool,
-    /// Delimiters of here-documents that start on the next line, with the index of the command each
-    /// belongs to.
+    /// The delimiters of here-documents that start on the next line, each with the index of its
+    /// command.
     awaited: Vec<(String, usize)>,
     done: Vec<SimpleCommand>,
     nested: Vec<String>,
@@ -141,7 +141,7 @@ impl ShellParser {
         }
     }
 
-    /// Parses the content of a substitution separately. The word keeps the text as written.
+    /// Parses the content of a substitution separately. The word keeps the substitution as written.
     fn substitution(&mut self, open: char) {
         let mut inner = String::new();
         if open == '(' {
@@ -203,7 +203,8 @@ impl ShellParser {
         }
     }
 
-    /// Ends the current command. `separator` is the number of characters read beyond its end.
+    /// Ends the current command. `separator` is the number of characters that were read beyond its
+    /// end.
     fn end_command(&mut self, separator: usize, background: bool) {
         self.end_word();
         self.to_file = false;
@@ -219,8 +220,8 @@ impl ShellParser {
         }
     }
 
-    /// Reads the here-documents: the lines up to each delimiter belong to the command that declared
-    /// it.
+    /// Reads the here-documents. The lines up to each delimiter belong to the command that declared
+    /// the delimiter.
     fn here_documents(&mut self) {
         for (end, command) in std::mem::take(&mut self.awaited) {
             let mut text = String::new();

@@ -1,4 +1,4 @@
-//! The names under which a task's hidden solution could be fetched.
+//! The names under which an agent could fetch a task's hidden solution.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use proctor_types::{
 use proctor_wire::RawPath;
 use serde::Deserialize;
 
-/// The part of the proxy's mirror list that maps a blocked URL to a package or repository.
+/// The part of the proxy's list of mirrors that maps a blocked URL to a package or repository.
 #[derive(Debug, Default, Deserialize)]
 struct Hosts {
     forges: Vec<String>,
@@ -18,7 +18,7 @@ struct Hosts {
     index_words: Vec<String>,
 }
 
-/// Maps URLs to packages and repositories. An unreadable list is an error, because the rules would
+/// Maps URLs to packages and repositories. Fails if the list is unreadable, because the rules would
 /// then search for nothing.
 static HOSTS: ShippedTable<Hosts> =
     ShippedTable::new("mirrors.toml", include_str!("../../../configs/mirrors.toml"));
@@ -27,14 +27,14 @@ static HOSTS: ShippedTable<Hosts> =
 pub(crate) struct SolutionNames {
     /// Package names, normalized according to PEP 503.
     pub packages: BTreeSet<String>,
-    /// Top-level modules from which the mask removes something.
+    /// Top-level modules from which the mask removes code.
     modules: BTreeSet<String>,
     /// Repositories as `owner/repo`.
     repositories: BTreeSet<String>,
-    /// Base names of hidden test files.
+    /// Base names of the hidden test files.
     hidden: BTreeSet<String>,
     workdir: String,
-    /// Blocked URLs as regular expressions.
+    /// Blocked URLs, as regular expressions.
     pub blocked: Vec<String>,
 }
 
@@ -66,8 +66,8 @@ impl SolutionNames {
         let ids = ids.map(|id| file_from_test_id(id));
         let hidden = ids.chain(task.hidden.iter().map(String::as_str));
         let base = |path: &str| path.trim_end_matches('/').rsplit('/').next().map(str::to_owned);
-        // Use only names with an extension: a directory name such as `tests` is too common to be
-        // evidence.
+        // Use only names with a file extension. A directory name such as `tests` is too common to
+        // be evidence.
         subject.hidden = hidden.filter_map(base).filter(|name| name.contains('.')).collect();
         Ok(subject)
     }
@@ -78,8 +78,8 @@ impl SolutionNames {
         }
     }
 
-    /// Adds a repository. Its name is usually that of the package; the egress proxy assumes the
-    /// same.
+    /// Adds a repository. The package usually has the same name, which the egress proxy assumes,
+    /// too.
     fn add_repository(&mut self, owner: &str, repo: &str) {
         let repo = repo.trim_end_matches(".git");
         if !owner.is_empty() && !repo.is_empty() {
@@ -117,7 +117,7 @@ impl SolutionNames {
 
     fn add_modules(&mut self, task: &Task, names: &TestNames) -> Result<(), Fault> {
         let Some(mask) = &task.mask else { return Ok(()) };
-        // Report the error: without these modules, the rules would silently search for less.
+        // Report the error. Without these modules, the rules would silently search for less.
         let touched = Patch::parse(mask.as_bytes()).touched_paths().map_err(|error| {
             let what = format!("{}: its mask cannot be read: {error}", task.id);
             Fault::new(Layer::Grade, what).cause(Cause::Invalid)
@@ -138,7 +138,8 @@ impl SolutionNames {
         Ok(())
     }
 
-    /// Returns each placeholder of a pattern with its alternatives, or `None` if it has none.
+    /// Returns each placeholder in the patterns with its alternatives, or with `None` if the task
+    /// has none.
     pub(crate) fn placeholders(&self) -> [(&'static str, Option<String>); 5] {
         let packages = || self.packages.iter();
         let modules = packages()
@@ -159,8 +160,8 @@ fn alternation(alternatives: impl Iterator<Item = String>) -> Option<String> {
     (!all.is_empty()).then(|| format!("(?:{})", all.join("|")))
 }
 
-/// Returns a pattern for a blocked URL without scheme, anywhere in a command. Everything below the
-/// URL is blocked too.
+/// Returns a pattern that matches a blocked URL, given without its scheme, anywhere in a command.
+/// Everything below the URL is blocked, too.
 fn blocked_url_pattern(bare: &str) -> String {
     let trimmed = bare.trim_end_matches(['*', '/']);
     let escaped = regex::escape(trimmed)
@@ -170,8 +171,8 @@ fn blocked_url_pattern(bare: &str) -> String {
     format!(r#"://{escaped}(?:[/?# "')]|\.git|$)"#)
 }
 
-/// Normalizes a name according to PEP 503 and drops all other characters, so that it contains no
-/// regular expression operators.
+/// Normalizes a name according to PEP 503, and drops all other characters, so that the name
+/// contains no regular expression operators.
 pub(crate) fn normalize_name(name: &str) -> String {
     let lower = name.to_lowercase();
     let kept = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');

@@ -40,7 +40,7 @@ pub(crate) fn event(step: u64, event: Value) -> Envelope {
     envelope
 }
 
-/// Builds a shell tool call with its output, in a step.
+/// Builds a shell tool call with its output, in the given step.
 pub(crate) fn shell_call(step: u64, line: &str, shown: &str) -> [Envelope; 2] {
     let id = format!("call-{step}");
     let called = json!({"kind": "tool_called", "call_id": id, "name": "shell", "arguments": {"command": line}});
@@ -56,7 +56,7 @@ fn examine_events(events: &[Envelope]) -> Findings {
         .unwrap()
 }
 
-/// Examines a line in step 3, surrounded by harmless lines.
+/// Examines a trial that runs this shell line in step 3, next to harmless lines.
 fn findings_for_line(line: &str) -> Vec<(String, Vec<u64>)> {
     let events = [
         shell_call(1, "ls -la", ""),
@@ -137,7 +137,7 @@ fn package_names_are_followed_through_pipes_and_files() {
     let apart =
         [shell_call(2, "echo boltons > /tmp/r", ""), shell_call(6, "pip install -r /tmp/r", "")];
     assert_eq!(examine_events(&apart.concat()).evidence[0].steps, [6]);
-    // The file came from elsewhere, so only the installer's output shows its content.
+    // The requirements file came from elsewhere, so only the installer's output shows its content.
     let said = "Collecting pytest (from -r r.txt (line 1))\n\
                 Collecting boltons>=20,<30 (from -r r.txt (line 2))\n";
     let kind = |line: &str, shown: &str| {
@@ -150,9 +150,9 @@ fn package_names_are_followed_through_pipes_and_files() {
     assert_eq!(kind("xargs pip install < r.txt", "Collecting boltons\n").unwrap(), "install_tried");
     for (line, shown) in [
         ("pip install -r r.txt", "Collecting pytest (from -r r.txt (line 1))\n"),
-        // Another package depends on it.
+        // Another package depends on the package.
         ("pip install -r r.txt", "Collecting boltons (from glom->-r r.txt (line 1))\n"),
-        // The agent's own work, installed from the repository's own list.
+        // The agent's own work, installed from the repository's own requirements file.
         (
             "pip install -r dev.txt",
             "Obtaining file:///testbed (from -r dev.txt (line 1))\nSuccessfully installed boltons-25.0.0\n",
@@ -224,7 +224,7 @@ fn evidence_command_is_from_the_first_step() {
     let (shown, steps) = what(&[&curl(2)[..], &asked(2), &asked(4)].concat());
     assert_eq!(steps, [2, 4]);
     assert!(shown.contains(": curl https://pypi.org/pypi/boltons/json"), "{shown}");
-    // Events before the first response belong to no step and are listed last.
+    // Events before the first response belong to no step and come last.
     let (shown, steps) = what(&[&asked(0)[..], &curl(3)].concat());
     assert_eq!(steps, [3]);
     assert!(shown.contains(": curl "), "{shown}");
@@ -446,7 +446,7 @@ fn test_edits_are_notes_with_their_steps() {
         ("tests_edited", &[2][..])
     );
     assert_eq!(found.integrity, Integrity::Clean);
-    // `tests/test_more.py` is also removed in step 4, but it existed by then.
+    // `tests/test_more.py` is also removed in step 4, but by then it existed.
     assert_eq!(examined(&[taken(2, &edited), taken(4, &config)]).evidence[0].steps, [4]);
 
     let patch =
@@ -518,7 +518,8 @@ fn rules_cover_every_kind_and_load_for_tasks_without_names() {
     assert_eq!(kinds, ["history_mined"]);
 }
 
-/// Without the modules named by the mask, the rules would find less and report the trial as clean.
+/// Without the modules that the mask names, the rules would find less and report the trial as
+/// clean.
 #[test]
 fn unreadable_mask_is_a_fault() {
     let mut damaged = task();

@@ -1,4 +1,4 @@
-//! Detects attempts to fetch the upstream fix, by proxy requests and by other means.
+//! Detects attempts to fetch the upstream fix, whether through the proxy or by other means.
 
 use proctor_types::{DenyReason, Envelope, Event, UrlDecision, UrlRequest};
 
@@ -8,7 +8,7 @@ use crate::{
     rules::{Rules, any_matches},
 };
 
-/// Returns whether a command requests a URL of the task's source or package.
+/// Returns a finding if a command requests a URL of the task's source or package.
 pub(crate) fn detect_fetch(
     command: &Command,
     rules: &Rules,
@@ -18,8 +18,8 @@ pub(crate) fn detect_fetch(
         .then_some((FindingKind::UpstreamTried, "tried to fetch the source under test"))
 }
 
-/// Returns findings from the proxy's ledger. A request that audit mode allowed and that returned
-/// content is a success. Any other request for a blocked resource is an attempt.
+/// Returns the findings from the proxy's ledger. If audit mode allowed a request and the request
+/// returned content, it is a success. Any other request for a blocked resource is an attempt.
 pub(crate) fn ledger_findings(events: &[Envelope]) -> Vec<Finding> {
     let request = |envelope: &Envelope| {
         let Event::UrlRequested(request) = &envelope.event else { return None };

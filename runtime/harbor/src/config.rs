@@ -15,7 +15,7 @@ use crate::{
 /// The settings in `task.toml` that Proctor uses.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Config {
-    /// `[task] name`, as `org/name`. If absent, the folder's name is used.
+    /// `[task] name`, as `org/name`. If it is absent, the folder's name is used.
     pub name: Option<String>,
     /// Settings of the agent phase, from `[agent]`.
     pub agent: AgentSettings,
@@ -38,11 +38,11 @@ pub struct Config {
 /// Settings of the agent phase.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AgentSettings {
-    /// Time limit of the phase.
+    /// Time limit of the phase, in seconds.
     pub seconds: Option<f64>,
     /// User of the phase, by name or number.
     pub user: Option<String>,
-    /// Network of the phase. If absent, the environment's network applies.
+    /// The phase's network. If absent, the environment's network applies.
     pub network: Option<HarborNetwork>,
 }
 
@@ -55,7 +55,7 @@ pub struct Verifier {
     pub env: BTreeMap<String, String>,
     /// User of the verifier, by name or number.
     pub user: Option<String>,
-    /// Network of the verifier. If absent, the environment's network applies.
+    /// The verifier's network. If absent, the environment's network applies.
     pub network: Option<HarborNetwork>,
 }
 
@@ -78,26 +78,26 @@ pub struct Environment {
     pub env: BTreeMap<String, String>,
     /// Working directory of commands. If absent, the image's `WORKDIR` is used.
     pub workdir: Option<String>,
-    /// Network of every phase that does not set one.
+    /// Network for every phase that does not set its own.
     pub network: HarborNetwork,
 }
 
-/// A parsed configuration and the warnings about it.
+/// A parsed configuration, with warnings about it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ParsedConfig {
     /// The parsed configuration.
     pub config: Config,
-    /// Warnings about unknown keys and about keys without effect.
+    /// Warnings about unknown keys and about keys that have no effect.
     pub warnings: Vec<Diagnostic>,
 }
 
 /// Harbor's default time limit for the verifier.
 const VERIFIER_SECONDS: f64 = 600.0;
 
-/// Reads the text of a `task.toml`.
+/// Parses the text of a `task.toml`.
 ///
 /// # Errors
-/// Lists all mistakes and every feature that Proctor does not support, with their keys.
+/// Returns all mistakes and all features that Proctor does not support, with their keys.
 pub fn read_config(text: &str) -> Result<ParsedConfig, Vec<Diagnostic>> {
     let rules = Rules::get().map_err(|why| vec![Diagnostic::in_file(why)])?;
     let table = parse_table(text).map_err(|mistake| vec![mistake])?;
@@ -174,7 +174,7 @@ pub fn read_config(text: &str) -> Result<ParsedConfig, Vec<Diagnostic>> {
     if reader.wrong.is_empty() { Ok(ParsedConfig { config, warnings }) } else { Err(reader.wrong) }
 }
 
-/// Formats a value and its type for messages.
+/// Describes a value and its type for use in messages.
 fn describe(value: &Value) -> String {
     match value {
         Value::Null => "not a finite number".to_owned(),
@@ -202,7 +202,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns a number, or a number written as text, which Harbor accepts, too.
+    /// Returns a number. As in Harbor, the number may also be written as text.
     fn number(&mut self, table: &Table, name: &str, key: &str) -> Option<f64> {
         let value = table.get(key)?;
         let number = match value {
@@ -304,7 +304,7 @@ impl Reader<'_> {
         network
     }
 
-    /// Returns the paths that a separate verifier receives. A shared verifier sees the whole
+    /// Returns the paths that are copied to a separate verifier. A shared verifier sees the whole
     /// sandbox.
     fn artifacts(&mut self, table: &Table, separate: bool) -> Vec<String> {
         let Some(value) = table.get("artifacts") else { return Vec::new() };
@@ -320,7 +320,7 @@ impl Reader<'_> {
                 continue;
             };
             if source.split('/').any(|part| part == "..") {
-                self.report("artifacts", format!("{source:?} leaves its folder with `..`"));
+                self.report("artifacts", format!("{source:?} escapes its folder with `..`"));
             }
             let service = entry.get("service").and_then(Value::as_str).unwrap_or("main");
             if service != "main" {
@@ -411,7 +411,7 @@ fn size_mb(text: &str) -> Option<f64> {
     mb.or_else(|| number('M')).or_else(|| number('K').map(|size| size / 1024.0)).map(f64::trunc)
 }
 
-/// Returns a host name, with or without a leading `*.`, in lower case.
+/// Returns a host name in lower case. The name may start with `*.`.
 fn parse_host_name(host: &str) -> Result<String, &'static str> {
     let host = host.trim().to_lowercase();
     let host = host.trim_end_matches('.');
@@ -422,7 +422,7 @@ fn parse_host_name(host: &str) -> Result<String, &'static str> {
         return Err("is a range of addresses, which Proctor does not support");
     }
     if host.contains(['/', ':', '[', ']']) {
-        return Err("is not a host name: remove scheme, port and path");
+        return Err("is not a host name: remove the scheme, port and path");
     }
     let plain = host.strip_prefix("*.").unwrap_or(host);
     let label = |label: &str| {
@@ -433,7 +433,7 @@ fn parse_host_name(host: &str) -> Result<String, &'static str> {
             && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
     };
     if !plain.split('.').all(label) {
-        return Err("is not a host name, with or without `*.` before it");
+        return Err("is not a host name, with or without a leading `*.`");
     }
     Ok(host.to_owned())
 }

@@ -1,11 +1,11 @@
-//! Positions in TOML files.
+//! Errors and warnings about TOML files, with their positions.
 
-/// An error in a file, or a warning about it.
+/// An error or a warning about a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// The dotted key, if the problem concerns one.
+    /// The dotted key, if the problem concerns a key.
     pub key: Option<String>,
-    /// The line, counted from 1, if known.
+    /// The line, counted from 1, if it is known.
     pub line: Option<usize>,
     /// The problem, with a hint if there is one.
     pub what: String,
@@ -21,8 +21,8 @@ impl Diagnostic {
     }
 }
 
-/// Returns the line of a dotted key, or of the table that it names. Recognizes the usual ways to
-/// write a key, and returns `None` for others.
+/// Returns the line of a dotted key, or of the table that the key names. Recognizes the usual ways
+/// to write keys. Returns `None` for other ways.
 pub(crate) fn line_of(text: &str, key: &str) -> Option<usize> {
     let plain = |name: &str| {
         name.split('.')
@@ -48,7 +48,7 @@ pub(crate) fn line_of(text: &str, key: &str) -> Option<usize> {
         if full == key {
             return Some(index + 1);
         }
-        // An inline table also contains the keys below it.
+        // A key in an inline table is on the same line as the table.
         if key.strip_prefix(full.as_str()).is_some_and(|rest| rest.starts_with('.')) {
             nearest = nearest.or(Some(index + 1));
         }

@@ -1,12 +1,12 @@
-//! Values of environment variables that refer to the host's variables.
+//! Values of environment variables that refer to variables on the host.
 
 use std::collections::BTreeMap;
 
-/// Replaces `${NAME}` and `${NAME:-default}`, but only if they are the whole value. Harbor does the
-/// same when a trial starts.
+/// Replaces `${NAME}` and `${NAME:-default}`, but only if they make up the whole value. Harbor does
+/// the same when a trial starts.
 ///
 /// # Errors
-/// A variable is not set and has no default.
+/// Fails if a variable is not set and has no default.
 pub fn expand_env(
     env: &BTreeMap<String, String>,
     host: &dyn Fn(&str) -> Option<String>,

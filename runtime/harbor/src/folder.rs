@@ -1,4 +1,4 @@
-//! The files of a task folder: which ones belong to it, which ones are excluded, and its digest.
+//! A task folder's files: which files belong to the task, which are excluded, and the digest.
 
 use std::{
     cell::RefCell,
@@ -27,16 +27,16 @@ pub const SOLVE_SCRIPT: &str = "solve.sh";
 const HARBORIGNORE: &str = ".harborignore";
 const GITIGNORE: &str = ".gitignore";
 
-/// Top-level files that belong to a task and its digest.
+/// Top-level files that belong to a task and are covered by its digest.
 const DIGEST_FILES: [&str; 4] = [TASK_FILE, "instruction.md", "README.md", "trajectory.json"];
 
 /// Folders that belong to a task.
 const DIGEST_FOLDERS: [&str; 4] = ["environment", "tests", "solution", "steps"];
 
-/// An entry of `tests/` or `solution/`.
+/// An entry in `tests/` or `solution/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputFile {
-    /// Path relative to that folder, separated by `/`.
+    /// Path relative to `tests/` or `solution/`. The separator is `/`.
     pub path: String,
     /// Permission bits.
     pub mode: u32,
@@ -63,12 +63,14 @@ pub struct Folder {
 }
 
 impl Folder {
+    /// Opens a task folder.
+    ///
     /// # Errors
-    /// The folder does not exist or cannot be read.
+    /// Fails if the folder does not exist or cannot be read.
     pub fn open(path: &Path) -> io::Result<Self> {
         let root = path.canonicalize()?;
         if !root.is_dir() {
-            return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder"));
+            return Err(io::Error::new(io::ErrorKind::NotADirectory, "not a folder"));
         }
         Ok(Self { root, rules: RefCell::default() })
     }
@@ -83,17 +85,17 @@ impl Folder {
         self.root.join(name).exists()
     }
 
-    /// Whether the folder contains a folder of this name that is not empty.
+    /// Whether the folder contains a non-empty folder with this name.
     pub fn has_entries(&self, name: &str) -> bool {
         fs::read_dir(self.root.join(name)).is_ok_and(|mut entries| entries.next().is_some())
     }
 
-    /// Returns the entries of `tests/` or `solution/`, without entries that `.harborignore`
+    /// Returns the entries in `tests/` or `solution/`, except for entries that `.harborignore`
     /// excludes. Folders come before their contents.
     ///
     /// # Errors
-    /// A link leads out of the task, links form a loop, a name is not UTF-8, or a file is
-    /// unreadable.
+    /// Fails if a link leads out of the task folder, links form a loop, a name is not UTF-8, or a
+    /// file is unreadable.
     pub fn inputs(&self, name: &str) -> Result<Vec<InputFile>, String> {
         let folder = self.root.join(name);
         self.check_links(name)?;
@@ -117,18 +119,18 @@ impl Folder {
         Ok(inputs)
     }
 
-    /// Whether `.harborignore` excludes a file of the task.
+    /// Whether `.harborignore` excludes one of the task's files.
     ///
     /// # Errors
-    /// The rules cannot be read.
+    /// Fails if the ignore rules cannot be read.
     pub fn is_excluded(&self, name: &str) -> Result<bool, String> {
         self.is_path_excluded(&self.root.join(name))
     }
 
-    /// Checks that no link below a folder points outside the task.
+    /// Checks that no link below a folder points outside the task folder.
     ///
     /// # Errors
-    /// Names the link.
+    /// Returns a message that names the link.
     pub fn check_links(&self, name: &str) -> Result<(), String> {
         let folder = self.root.join(name);
         if !folder.exists() && !folder.is_symlink() {
@@ -160,11 +162,11 @@ impl Folder {
         Ok(())
     }
 
-    /// Returns the digest of the folder's content as `sha256:` and hex digits. It equals the digest
-    /// that Harbor's publisher computes.
+    /// Returns the digest of the folder's content as `sha256:` and hex digits. Harbor's publisher
+    /// computes the same digest.
     ///
     /// # Errors
-    /// A file cannot be read, or a name is not UTF-8.
+    /// Fails if a file cannot be read or a name is not UTF-8.
     pub fn digest(&self) -> Result<String, String> {
         let mut whole = Sha256::new();
         for (path, full) in self.digest_files()? {
@@ -216,7 +218,7 @@ impl Folder {
         Ok(files)
     }
 
-    /// Returns the paths below a folder, except for excluded ones. Links to folders are listed but
+    /// Returns the paths below a folder, except for excluded paths. Links to folders are listed but
     /// not followed.
     fn select(&self, folder: &Path) -> Result<Vec<PathBuf>, String> {
         if !folder.is_dir() || self.is_path_excluded(folder)? {
@@ -240,8 +242,8 @@ impl Folder {
         Ok(())
     }
 
-    /// Returns the `.harborignore` files that have no effect because of their location, relative to the
-    /// folder.
+    /// Returns the `.harborignore` files that have no effect because of their location. Paths are
+    /// relative to the folder.
     pub(crate) fn unused_ignore_files(&self) -> Result<Vec<String>, String> {
         let mut found = Vec::new();
         self.visit_ignore_files(&self.root, &mut found)?;
@@ -269,7 +271,8 @@ impl Folder {
         Ok(())
     }
 
-    /// Whether the path is excluded, by its own name or by the name of the file that it links to.
+    /// Whether the path is excluded, either by its own name or by the name of the file to which it
+    /// links.
     fn is_path_excluded(&self, path: &Path) -> Result<bool, String> {
         if self.matches(path)? {
             return Ok(true);
@@ -311,7 +314,7 @@ impl Folder {
         Ok(false)
     }
 
-    /// Returns the decision of one folder's rules on a path.
+    /// Returns whether one folder's rules exclude a path, or `None` if no rule matches.
     fn folder_decision(&self, folder: &Path, asked: &str) -> Result<Option<bool>, String> {
         let relative = folder.strip_prefix(&self.root).unwrap_or(folder);
         if !in_scope(relative, true) {
@@ -335,7 +338,7 @@ impl Folder {
             return Ok(None);
         }
         if !real_path(&file).starts_with(&self.root) || !file.is_file() {
-            return Err(format!("{} must be a file of the task", self.shown(&file)));
+            return Err(format!("{} must be a file in the task folder", self.shown(&file)));
         }
         let text = fs::read_to_string(&file).map_err(|error| path_error(&file, &error))?;
         let rules = IgnoreRules::read(Kind::Git, text.lines());
@@ -347,8 +350,8 @@ impl Folder {
     }
 }
 
-/// Whether ignore rules apply to a path. They apply in `tests/`, in `solution/`, and in these
-/// folders of a step.
+/// Whether ignore rules apply to a path. They apply in the task's `tests/` and `solution/`, and in
+/// each step's folders of the same names.
 fn in_scope(relative: &Path, is_folder: bool) -> bool {
     let parts: Vec<_> = relative.iter().collect();
     let at = if parts.first().is_some_and(|first| *first == "steps") { 2 } else { 0 };
@@ -393,7 +396,8 @@ fn path_text(path: &Path) -> Result<String, String> {
     text.ok_or_else(|| format!("the name {} is not UTF-8", path.display()))
 }
 
-/// Returns the digest of a data set: over its tasks' digests and, if there are any, its own files.
+/// Returns a dataset's digest. It covers the digests of the tasks and, if there are any, the
+/// dataset's own files.
 pub fn dataset_digest<'a>(
     tasks: impl IntoIterator<Item = &'a str>,
     files: impl IntoIterator<Item = (&'a str, &'a str)>,

@@ -1,14 +1,16 @@
-//! Ignore rules, interpreted like in `pathspec`, which Harbor uses. `pathspec` has two kinds of
-//! rules, which differ from each other and from Git's. The differences affect a task's digest.
+//! Ignore rules, interpreted as in `pathspec`, which Harbor uses. `pathspec` has two kinds of
+//! rules. Both differ from Git's rules and from each other, and the differences affect task
+//! digests.
 
 use regex::Regex;
 
-/// How rules are interpreted.
+/// How the rules are interpreted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// `PathSpec` with `gitignore` patterns, for `.gitignore`. The last matching pattern wins.
     Basic,
-    /// `GitIgnoreSpec`, for `.harborignore`. A file pattern takes precedence over a folder pattern.
+    /// `GitIgnoreSpec`, for `.harborignore`. Patterns for files take precedence over patterns for
+    /// folders.
     Git,
 }
 
@@ -18,19 +20,21 @@ struct Pattern {
     regex: Regex,
 }
 
-/// The rules of one file, in order.
+/// The rules in one file, in order.
 #[derive(Debug, Clone)]
 pub(crate) struct IgnoreRules {
     kind: Kind,
     patterns: Vec<Pattern>,
 }
 
-/// Name of the regex group of a folder pattern.
+/// Name of the regex group that marks a folder pattern.
 const FOLDER: &str = "folder";
 
 impl IgnoreRules {
+    /// Parses the rules.
+    ///
     /// # Errors
-    /// A pattern is invalid, such as one that ends with a backslash.
+    /// Fails if a pattern is invalid, such as a pattern that ends with a backslash.
     pub(crate) fn read<'a>(
         kind: Kind,
         lines: impl IntoIterator<Item = &'a str>,
@@ -42,8 +46,8 @@ impl IgnoreRules {
         Ok(Self { kind, patterns })
     }
 
-    /// Whether a path is excluded. Returns `None` if no rule matches. The path of a folder must end
-    /// with a slash.
+    /// Whether a path is excluded. Returns `None` if no rule matches. A folder's path must end with
+    /// a slash.
     pub(crate) fn excludes(&self, path: &str) -> Option<bool> {
         match self.kind {
             Kind::Basic => {
@@ -108,13 +112,13 @@ fn parse_pattern(kind: Kind, line: &str) -> Result<Option<Pattern>, String> {
             regex
         }
     };
-    // Relevant paths contain no line feeds, so it doesn't matter that `.` and classes don't match
-    // them. `pathspec` also compiles without flags.
+    // Relevant paths contain no line feeds, so it does not matter that `.` and classes don't match
+    // line feeds. `pathspec` also compiles its patterns without flags.
     let regex = Regex::new(&regex).map_err(|_| invalid())?;
     Ok(Some(Pattern { excludes, regex }))
 }
 
-/// Returns `Ok(None)` if the pattern is discarded.
+/// Converts path segments to a regular expression. Returns `Ok(None)` if the pattern is discarded.
 fn segments_to_regex(
     kind: Kind,
     segments: &[&str],
@@ -164,8 +168,8 @@ fn segments_to_regex(
     Ok(Some(regex))
 }
 
-/// Translates a segment into a regular expression. Returns `Ok(None)` for an unterminated class,
-/// because Git ignores such a pattern.
+/// Converts a segment to a regular expression. Returns `Ok(None)` for an unterminated class,
+/// because Git ignores patterns with such a class.
 fn segment_to_regex(kind: Kind, segment: &str) -> Result<Option<String>, ()> {
     let chars: Vec<char> = segment.chars().collect();
     let mut regex = String::new();
@@ -208,8 +212,8 @@ fn segment_to_regex(kind: Kind, segment: &str) -> Result<Option<String>, ()> {
     Ok(Some(regex))
 }
 
-/// Builds a character class. Escapes members that Python's `re` accepts unescaped but this regex
-/// engine does not.
+/// Builds a character class. Some characters need no escape in Python's `re` but need one in this
+/// regex engine, so they are escaped.
 fn character_class(members: &[char]) -> String {
     let mut class = String::from("[");
     for (index, one) in members.iter().enumerate() {
@@ -220,7 +224,7 @@ fn character_class(members: &[char]) -> String {
             other => class.push_str(&regex::escape(&other.to_string())),
         }
     }
-    // A hyphen at either end is literal in both engines.
+    // Both engines treat a hyphen at either end as a literal.
     class.push(']');
     class
 }

@@ -1,4 +1,4 @@
-//! Finds keys of `task.toml` that are unknown or have no effect.
+//! Finds keys in `task.toml` that are unknown or have no effect.
 
 use serde_json::{Map, Value};
 
@@ -6,7 +6,7 @@ use crate::{diagnostics::Diagnostic, rules::Rules};
 
 pub(crate) type Table = Map<String, Value>;
 
-/// Returns warnings about keys that Proctor does not know and keys that have no effect.
+/// Returns warnings about keys that Proctor does not know and about keys that have no effect.
 pub(crate) fn warnings(text: &str, table: &Table, rules: &Rules) -> Vec<Diagnostic> {
     let mut warnings = Vec::new();
     for (name, known) in &rules.keys {
@@ -49,7 +49,7 @@ pub(crate) fn find<'a>(table: &'a Table, key: &str) -> Option<&'a Value> {
     Some(value)
 }
 
-/// Whether a value differs from the default that applies if the key is missing.
+/// Whether a value differs from the default that applies when the key is missing.
 pub(crate) fn differs_from_default(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,

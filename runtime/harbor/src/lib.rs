@@ -1,7 +1,8 @@
-//! Reads Harbor task folders by the rules of `harbor-0.26`: `task.toml`, the files of a task and its digest,
-//! data sets, a verifier's rewards, and lint rules.
+//! Reads Harbor task folders according to the rules of `harbor-0.26`: `task.toml`, a task's files
+//! and digest, datasets, a verifier's rewards, and lint rules.
 //!
-//! The crate reads folders on this machine. It does not depend on sandboxes and runs nothing.
+//! The crate only reads folders on this machine. It does not depend on sandboxes and runs no
+//! programs.
 
 mod config;
 mod diagnostics;

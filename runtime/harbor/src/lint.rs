@@ -1,4 +1,5 @@
-//! Harbor's lint rules: mistakes in a task folder that do not prevent it from running.
+//! Harbor's lint rules. They find mistakes in a task folder that do not prevent the task from
+//! running.
 //!
 //! Implements the rules of `harbor lint`, except for rules whose violations Proctor's loader
 //! already reports.
@@ -33,26 +34,27 @@ const VERIFIER_INSTALL: &str = "verifier-runtime-install";
 
 const DOCKERFILE: &str = "Dockerfile";
 
-/// A finding of a lint rule in a task folder.
+/// A violation of a lint rule in a task folder.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     /// The file, relative to the task folder.
     pub path: String,
-    /// The line, counted from 1, if known.
+    /// The line, counted from 1, if it is known.
     pub line: Option<usize>,
     /// The rule's name.
     pub rule: String,
     /// The image or the paths concerned, if the line does not show them.
     pub detail: Option<String>,
-    /// Describes the problem and its fix.
+    /// A description of the problem and how to fix it.
     pub what: String,
 }
 
 /// Runs the lint rules on a task folder. As in Harbor, `[metadata.harbor.lint]` selects the rules.
-/// It is read from the task's `task.toml` and from the nearest `dataset.toml` above the folder.
+/// This table is read from the task's `task.toml` and from the nearest `dataset.toml` above the
+/// folder.
 ///
 /// # Errors
-/// A file cannot be read, a rule is unknown, or Proctor rejects the `task.toml`.
+/// Fails if a file cannot be read, a rule is unknown, or Proctor rejects the `task.toml`.
 pub fn lint(folder: &Folder) -> Result<Vec<Finding>, String> {
     let rules = LintRules::get()?;
     let text = read(&folder.root().join(TASK_FILE))?;
@@ -81,7 +83,7 @@ pub fn lint(folder: &Folder) -> Result<Vec<Finding>, String> {
     Ok(found)
 }
 
-/// Applies `[metadata.harbor.lint]`.
+/// Applies the table `[metadata.harbor.lint]`.
 fn select(
     rules: &LintRules,
     selected: &mut BTreeSet<String>,
@@ -110,7 +112,7 @@ fn select(
     Ok(())
 }
 
-/// Returns the rules that one key of `[metadata.harbor.lint]` lists.
+/// Returns the rules listed under one key of `[metadata.harbor.lint]`.
 fn listed_rules<'t>(
     rules: &LintRules,
     own: &'t Value,
@@ -175,7 +177,7 @@ impl Linter<'_> {
             self.add_finding(OVERLAPPING_ARTIFACTS, TASK_FILE, line, Some(detail));
         }
         // A shared verifier reads the logs where they are, so the overlap only matters for a
-        // separate one.
+        // separate verifier.
         if config.separate {
             for source in artifacts::sources_overlapping_logs(&artifacts) {
                 self.add_finding(
@@ -206,8 +208,8 @@ impl Linter<'_> {
             builds.insert(verifiers);
         }
         for path in builds {
-            // Check the file even if an ignore rule matches it: ignore rules apply to uploads, not
-            // to builds.
+            // Check the file even if an ignore rule matches it. Ignore rules apply to uploads but
+            // not to builds.
             if self.folder.root().join(&path).is_file() {
                 self.check_dockerfile(&path, path == agents)?;
             }
@@ -274,8 +276,8 @@ impl Linter<'_> {
         Ok(())
     }
 
-    /// Checks the commands of one line. `separate` means that the line belongs to a verifier with a
-    /// separate environment.
+    /// Checks the commands on one line. `separate` means that the line belongs to a verifier with
+    /// its own environment.
     fn check_commands(&mut self, text: &str, path: &str, line: usize, separate: bool) {
         let rules = self.rules;
         let options = &rules.python;
@@ -311,7 +313,7 @@ fn read(path: &Path) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Whether the image is pinned by digest, or has a name that is only known at build time.
+/// Whether the image is pinned by digest, or its name is only known at build time.
 fn is_pinned(image: &str) -> bool {
     let digest = image.rsplit_once("@sha256:").map(|(_, digest)| digest);
     let is_digest =
@@ -319,7 +321,7 @@ fn is_pinned(image: &str) -> bool {
     image == "scratch" || image.contains('$') || digest.is_some_and(is_digest)
 }
 
-/// Whether only the verifier or the reference solution may use this Dockerfile path.
+/// Whether this source path in a Dockerfile is reserved for the verifier or the reference solution.
 fn is_hidden_input(source: &str) -> bool {
     let mut parts = source.rsplit('/');
     let (Some(name), Some(folder)) = (parts.next(), parts.next()) else { return false };

@@ -4,44 +4,44 @@ use serde_json::Value;
 
 use crate::diagnostics::{Diagnostic, parse_table};
 
-/// The file that identifies a data set folder.
+/// The file that identifies a dataset folder.
 pub const DATASET_FILE: &str = "dataset.toml";
 
-/// A data set: tasks with names and digests.
+/// A dataset: tasks with names and digests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
-    /// The data set's name, as `org/name`.
+    /// The dataset's name, as `org/name`.
     pub name: String,
-    /// Tasks in file order, without duplicates.
+    /// The tasks in file order, without duplicates.
     pub tasks: Vec<ManifestTask>,
-    /// Files of the data set itself.
+    /// Files that belong to the dataset itself.
     pub files: Vec<ManifestFile>,
 }
 
-/// A task of a data set.
+/// A task in a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestTask {
     /// The task's name, as `org/name`.
     pub name: String,
     /// The task's digest: `sha256:` and 64 hex digits.
     pub digest: String,
-    /// The line of the digest, counted from 1.
+    /// The line that contains the digest, counted from 1.
     pub line: Option<usize>,
 }
 
 /// A file next to `dataset.toml`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestFile {
-    /// File name, without folders.
+    /// The file's name, without folders.
     pub path: String,
-    /// Digest of the file. If absent, Harbor computes it when publishing.
+    /// The file's digest. If absent, Harbor computes it when the dataset is published.
     pub digest: Option<String>,
 }
 
-/// Reads the text of a `dataset.toml`.
+/// Parses the text of a `dataset.toml`.
 ///
 /// # Errors
-/// Lists all mistakes.
+/// Returns all mistakes.
 pub fn read_manifest(text: &str) -> Result<Manifest, Vec<Diagnostic>> {
     let table = parse_table(text).map_err(|mistake| vec![mistake])?;
     let mut wrong = Vec::new();
@@ -119,7 +119,7 @@ fn line_with(text: &str, value: &str) -> Option<usize> {
     found.flatten().map(|index| index + 1)
 }
 
-/// Whether a name has the form `org/name`, as Harbor's package names.
+/// Whether a name has the form `org/name`, like the names of Harbor packages.
 pub(crate) fn is_package_name(name: &str) -> bool {
     let part = |part: &str| {
         part.starts_with(|c: char| c.is_ascii_alphanumeric())

@@ -7,11 +7,11 @@ use serde_json::Value;
 /// Maximum size of a reward file in bytes.
 pub const REWARD_LIMIT: u64 = 1 << 20;
 
-/// The error if there are no valid rewards. This is not a reward of zero, because the verifier did
-/// not rate the result.
+/// The error if there are no valid rewards. This differs from a reward of zero, because the
+/// verifier did not rate the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RewardError {
-    /// The problem, with the name of the file.
+    /// The problem, including the file's name.
     pub what: String,
 }
 
@@ -34,8 +34,8 @@ impl std::error::Error for RewardError {}
 /// ```
 ///
 /// # Errors
-/// Neither file exists, or the content is neither a finite number nor a flat object of such
-/// numbers.
+/// Fails if neither file exists, or if the content is neither a finite number nor a flat object of
+/// finite numbers.
 pub fn read_rewards(
     json: Option<&[u8]>,
     txt: Option<&[u8]>,
@@ -101,7 +101,7 @@ fn decode_utf8(bytes: &[u8]) -> Result<&str, String> {
     std::str::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())
 }
 
-/// Returns a short, quoted excerpt of the content.
+/// Returns a short excerpt of the content, in quotes.
 fn quoted(text: &str) -> String {
     let head: String = text.chars().take(40).collect();
     format!("{head:?}")

@@ -1,4 +1,4 @@
-//! The rule table `configs/harbor.toml`.
+//! Reads the rule table `configs/harbor.toml`.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub struct Rules {
     pub(crate) ignored: BTreeMap<String, String>,
     pub(crate) digest: DigestRules,
     downloads: Downloads,
-    /// Limits on files outside the work directory that a trial saves.
+    /// Limits for the files outside the work directory that a trial saves.
     pub outside: OutsideFileLimits,
 }
 
@@ -35,13 +35,13 @@ struct Downloads {
     ran: Vec<String>,
 }
 
-/// Limits on files outside a sandbox's work directory that a trial saves.
+/// Limits for the files outside a sandbox's work directory that a trial saves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OutsideFileLimits {
-    /// Maximum size of a file in MiB.
+    /// Maximum size of one file, in MiB.
     pub file_mb: u64,
-    /// Maximum total size in MiB.
+    /// Maximum total size of the files, in MiB.
     pub mb: u64,
     /// Maximum number of entries.
     pub entries: u64,
@@ -51,24 +51,25 @@ impl Rules {
     /// Returns the built-in rules.
     ///
     /// # Errors
-    /// The built-in file is invalid.
+    /// Fails if the built-in file is invalid.
     pub fn get() -> Result<&'static Self, String> {
         RULES.get()
     }
 
-    /// Returns the files that Proctor does not support, by path in the folder, with the feature that they
-    /// require.
+    /// Returns the files that Proctor does not support, by their path in the folder. Each comes
+    /// with the feature for which the file is needed.
     pub fn unsupported_files(&self) -> impl Iterator<Item = (&str, &str)> {
         self.unsupported_files.iter().map(|(name, what)| (name.as_str(), what.as_str()))
     }
 
-    /// Whether a verifier's output comes from a test runner.
+    /// Whether a verifier's output shows that a test runner ran.
     pub fn ran_tests(&self, log: &str) -> bool {
         let lower = log.to_lowercase();
         self.downloads.ran.iter().any(|sign| lower.contains(sign))
     }
 
-    /// Returns the output line that reports a failed download, unless a test runner ran.
+    /// Returns the line of output that reports a failed download. Returns `None` if a test runner
+    /// ran.
     pub fn failed_download<'a>(&self, log: &'a str) -> Option<&'a str> {
         if self.ran_tests(log) {
             return None;

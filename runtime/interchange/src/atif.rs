@@ -1,7 +1,7 @@
 //! Writes ATIF 1.8, Harbor's trajectory format.
 //!
-//! ATIF objects may not have unknown keys. Data for which ATIF has no key goes into `extra` or is
-//! counted as left out.
+//! ATIF objects must not have unknown keys. Data for which ATIF has no key is either written to
+//! `extra` or counted as left out.
 
 use proctor_types::Usage;
 use serde::Serialize;
@@ -15,7 +15,7 @@ use crate::{
 
 const VERSION: &str = "ATIF-v1.8";
 
-/// Response fields in which endpoints return reasoning.
+/// Fields of a response in which endpoints return reasoning.
 const REASONING_FIELDS: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
 
 #[derive(Debug, Serialize)]
@@ -100,7 +100,8 @@ struct FinalMetrics {
     total_steps: usize,
 }
 
-/// Converts the trial to an ATIF document. `fidelity` counts what the document lacks.
+/// Converts the trial to an ATIF document. `fidelity` counts the data that the document cannot
+/// represent.
 ///
 /// # Errors
 /// Returns an error if the document cannot be serialized or the built-in table of omissions cannot
@@ -109,7 +110,7 @@ pub fn atif_trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Val
     let Conversation { mut turns, tools } = Conversation::from_events(trial.events);
     let is_told = |turn: &Turn| matches!(turn, Turn::Told(told) if !told.is_system);
     if !turns.iter().any(is_told) {
-        // `gold`, `noop` and some agents have no recorded first message. Use the task's statement
+        // `gold`, `noop` and some agents don't record a first message. Use the task's statement
         // instead.
         let at = trial.events.first().map_or(0.0, |first| first.t_wall);
         let text = trial.task.statement.clone();
@@ -154,8 +155,8 @@ pub fn atif_trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Val
     serde_json::to_value(document).map_err(|error| error.to_string())
 }
 
-/// Returns the version of a command-line agent, or the runtime's own version for the runtime's
-/// loops.
+/// Returns a command-line agent's version. For loops that Proctor itself runs, returns Proctor's
+/// version.
 fn version(trial: &Trial<'_>) -> String {
     let own = trial.arm.prompts["version"].as_str().or_else(|| trial.import_setting("version"));
     own.unwrap_or(trial.proctor).to_owned()
@@ -210,7 +211,7 @@ fn metrics(usage: Usage, cost_usd: Option<f64>) -> Metrics {
     }
 }
 
-/// Returns data for which ATIF has no key, under a key named after Proctor.
+/// Returns the data for which ATIF has no key, under a key named after Proctor.
 fn extra(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Value {
     let verdict = trial.verdict.map(|verdict| {
         json!({

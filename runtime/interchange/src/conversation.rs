@@ -1,4 +1,4 @@
-//! Converts a trial's journal to a conversation: the messages, responses and call results.
+//! Converts a trial's journal to a conversation: messages, responses and the results of calls.
 
 use proctor_types::{Envelope, Event, Message, ModelResponse, ToolSpec, Usage};
 use serde_json::{Map, Value, json};
@@ -12,7 +12,7 @@ pub(crate) enum Turn {
     Answered(Box<ResponseTurn>),
 }
 
-/// A message from the task or the scaffold to the model.
+/// A message that the task or the scaffold sent to the model.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct InputMessage {
     pub(crate) is_system: bool,
@@ -20,13 +20,13 @@ pub(crate) struct InputMessage {
     pub(crate) at: f64,
 }
 
-/// A model response and its calls.
+/// A model's response, with its calls.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ResponseTurn {
     pub(crate) answer: ModelResponse,
     pub(crate) calls: Vec<Call>,
-    /// Whether this is the response after the limit, which is not a step and whose calls were not
-    /// run.
+    /// Whether this response arrived after a limit was reached. Such a response is not a step, and
+    /// its calls were not run.
     pub(crate) is_grace: bool,
     pub(crate) at: f64,
 }
@@ -35,13 +35,14 @@ pub(crate) struct ResponseTurn {
 pub(crate) struct Call {
     pub(crate) id: String,
     pub(crate) name: String,
-    /// The arguments, as a string if they are not valid JSON.
+    /// The arguments. If they are not valid JSON, they are kept as a string.
     pub(crate) arguments: Value,
     pub(crate) output: Option<Output>,
 }
 
 impl Turn {
-    /// Returns the time in seconds since the epoch, or 0 if an imported file has no times.
+    /// Returns the time in seconds since the Unix epoch, or 0 if the trial was imported from a file
+    /// without times.
     pub(crate) fn at(&self) -> f64 {
         match self {
             Self::Told(told) => told.at,
@@ -51,8 +52,8 @@ impl Turn {
 }
 
 impl ResponseTurn {
-    /// Returns the calls as the model sent them, in chat format. Omits commands that are part of
-    /// the response text.
+    /// Returns the calls in chat format, as the model sent them. Commands inside the response text
+    /// are left out.
     pub(crate) fn chat_calls(&self) -> Vec<Value> {
         let calls = self.answer.tool_calls.iter().map(|call| {
             let function = json!({ "name": call.name, "arguments": call.arguments });
@@ -61,7 +62,7 @@ impl ResponseTurn {
         calls.collect()
     }
 
-    /// Returns the same calls as [`Self::chat_calls`], with their outputs.
+    /// Returns the calls that [`Self::chat_calls`] returns, with their outputs.
     pub(crate) fn chat_outputs(&self) -> impl Iterator<Item = (&Call, &Output)> {
         let named = |call: &&Call| self.answer.tool_calls.iter().any(|one| one.id == call.id);
         self.calls.iter().filter(named).filter_map(|call| Some((call, call.output.as_ref()?)))
@@ -69,7 +70,7 @@ impl ResponseTurn {
 }
 
 impl Call {
-    /// Returns the arguments as an object, which some formats require.
+    /// Returns the arguments as an object, because some formats require one.
     pub(crate) fn arguments_object(&self, fidelity: &mut Fidelity) -> Map<String, Value> {
         if let Value::Object(arguments) = &self.arguments {
             return arguments.clone();
@@ -95,7 +96,7 @@ pub(crate) struct Output {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Conversation {
     pub(crate) turns: Vec<Turn>,
-    /// The tools offered in the first request.
+    /// The tools that the first request offered.
     pub(crate) tools: Vec<ToolSpec>,
 }
 
@@ -115,7 +116,7 @@ impl Conversation {
         })
     }
 
-    /// Counts data that a record should contain but the imported file did not.
+    /// Counts data that every record should contain but the imported file did not.
     pub(crate) fn count_gaps(&self, fidelity: &mut Fidelity) {
         let count = |is_missing: &dyn Fn(&ResponseTurn) -> bool| {
             self.responses().filter(|answered| is_missing(answered)).count() as u64
@@ -134,7 +135,8 @@ impl Conversation {
 
     pub(crate) fn from_events(events: &[Envelope]) -> Self {
         let mut all = Self::default();
-        // Number of messages already in the conversation. A repeated request repeats some of them.
+        // Number of messages that the conversation already contains. A retried request repeats some
+        // of them.
         let mut known = 0;
         for Envelope { event, t_wall, .. } in events {
             match event {
@@ -182,8 +184,8 @@ impl Conversation {
         self.turns.push(Turn::Answered(Box::new(answered)));
     }
 
-    /// Adds a call. A call that the response does not list is part of the text, like the commands
-    /// of `bash`.
+    /// Adds a call. If the response does not list the call, the call was part of the response text,
+    /// like the commands of `bash`.
     fn add_call(&mut self, id: &str, name: &str, arguments: &Value) {
         let last = self.turns.iter_mut().rev().find_map(|turn| match turn {
             Turn::Answered(answered) => Some(answered),
@@ -201,8 +203,8 @@ impl Conversation {
         }
     }
 
-    /// Adds a result. The call may belong to an earlier response, because a client sends results
-    /// with its next request.
+    /// Adds a result. Its call may belong to an earlier response, because clients send results with
+    /// their next request.
     fn add_output(&mut self, id: &str, output: Output) {
         let calls = self.turns.iter_mut().rev().filter_map(|turn| match turn {
             Turn::Answered(answered) => Some(&mut answered.calls),
@@ -215,8 +217,8 @@ impl Conversation {
     }
 }
 
-/// Converts a message to a turn. Responses and tool results are skipped, because they have their
-/// own events.
+/// Converts a message to a turn. Responses and tool results are skipped, because they have events
+/// of their own.
 fn input_message(message: &Message, at: f64) -> Option<InputMessage> {
     let (is_system, text) = match message {
         Message::System { content } => (true, content),

@@ -21,25 +21,25 @@ struct Table {
 struct OmissionRule {
     formats: Vec<String>,
     event: String,
-    /// If set, the event counts as left out only if it has this field.
+    /// If set, an event counts as left out only if it has this field.
     #[serde(default)]
     with: Option<String>,
     what: String,
 }
 
-/// The content of `fidelity.json`: what an export or import contains and what was left out.
+/// The content of `fidelity.json`: what an export or import contains, and what was left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fidelity {
     /// The format.
     pub format: &'static str,
-    /// Number of trials written.
+    /// Number of trials that were written.
     pub trials: u64,
-    /// Data of those trials that no file contains.
+    /// Data from those trials that none of the files contains.
     pub left_out: Vec<Omission>,
-    /// Data that a record should contain but the imported files did not.
+    /// Data that records should contain but the imported files did not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_in_source: Vec<Omission>,
-    /// Trials that were not written, with the reason.
+    /// Trials that were not written, each with the reason.
     pub not_written: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ pub struct Fidelity {
 pub struct Omission {
     /// A description of the data.
     pub what: String,
-    /// The number of omissions.
+    /// How many times such data was omitted.
     pub count: u64,
 }
 
@@ -63,7 +63,7 @@ impl Fidelity {
         }
     }
 
-    /// Counts what is left out of a trial that is written.
+    /// Counts the data that is left out of a trial.
     ///
     /// # Errors
     /// Returns an error if the built-in table cannot be read.
@@ -79,12 +79,12 @@ impl Fidelity {
         Ok(())
     }
 
-    /// Counts data that a format changed or left out.
+    /// Counts data that the format changed or left out.
     pub fn record_omission(&mut self, what: &str, count: u64) {
         add(&mut self.left_out, what, count);
     }
 
-    /// Counts data that was missing from an imported file.
+    /// Counts data that was missing in an imported file.
     pub fn record_missing(&mut self, what: &str, count: u64) {
         add(&mut self.not_in_source, what, count);
     }

@@ -2,30 +2,30 @@
 
 use std::fmt;
 
-/// A format of another tool.
+/// Another tool's format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// Harbor's trajectories, version 1.8: one document per trial.
+    /// Harbor's trajectory format, version 1.8: one document per trial.
     Atif,
-    /// Logs of Inspect AI: one archive per arm, with a sample for each trial.
+    /// Inspect AI's logs: one archive per arm, with one sample per trial.
     Inspect,
-    /// The trajectories of mini-swe-agent, format 1.1.
+    /// mini-swe-agent's trajectories, format 1.1.
     Mini,
     /// OpenTelemetry spans: one line per trial.
     Otel,
-    /// Conversations with their rewards, for training: one line per trial.
+    /// Conversations with rewards, for training: one line per trial.
     Rollouts,
-    /// The trajectories of SWE-agent.
+    /// SWE-agent's trajectories.
     SweAgent,
-    /// Predictions, one line per trial, for SWE-bench, FEA-Bench and all other tools that read the
+    /// Predictions, one line per trial. Used by SWE-bench, FEA-Bench and other tools that read the
     /// same three keys.
     SweBench,
-    /// The directory that SWE-bench's experiments repository accepts.
+    /// A directory in the form that SWE-bench's experiments repository accepts.
     Submission,
 }
 
 impl Format {
-    /// Returns the name used in commands and tables.
+    /// Returns the name that commands and tables use.
     pub fn name(self) -> &'static str {
         match self {
             Self::Atif => "atif",

@@ -1,4 +1,4 @@
-//! Writes Inspect AI logs (`.eval`, version 2). Each trial is a sample, and the samples of an arm
+//! Writes Inspect AI logs (`.eval`, version 2). Each trial becomes a sample, and an arm's samples
 //! form one log.
 
 use proctor_types::{Arm, BudgetKind, Ending, TestStatus, sha256_hex};
@@ -12,18 +12,19 @@ use crate::{
 
 const VERSION: u32 = 2;
 
-/// Inspect's model name for an arm that calls no model.
+/// The model name in Inspect's logs for an arm that calls no model.
 const NO_MODEL: &str = "none/none";
 
-/// Maximum number of bytes of an id in a file name. The zip format limits the whole name to 65,535
-/// bytes.
+/// Maximum number of bytes that an id contributes to a file name. The zip format limits the whole
+/// name to 65,535 bytes.
 const MAX_ID_BYTES: usize = 60_000;
 
-/// The name of the scorer whose score is the verdict.
+/// The name of the scorer whose score represents the verdict.
 const RESOLVED_SCORER: &str = "resolved";
 const PASSED_RATE_SCORER: &str = "passed_rate";
 
-/// Converts the trial to a sample. The task becomes its id and the attempt its epoch.
+/// Converts the trial to a sample. The task becomes the sample's id, and the attempt becomes its
+/// epoch.
 ///
 /// # Errors
 /// Returns an error if the built-in table of omissions cannot be read.
@@ -88,12 +89,12 @@ pub fn inspect_sample(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Valu
     Ok(written)
 }
 
-/// The log of one arm.
+/// One arm's log.
 #[derive(Debug)]
 pub struct InspectLog<'a> {
     arm: &'a Arm,
     proctor: &'a str,
-    /// Seconds since the epoch.
+    /// When the log was created, in seconds since the Unix epoch.
     created: u64,
     summaries: Vec<Value>,
 }
@@ -103,7 +104,7 @@ impl<'a> InspectLog<'a> {
         Self { arm, proctor, created, summaries: Vec::new() }
     }
 
-    /// Adds a sample and returns its file name in the archive.
+    /// Adds a sample, and returns the sample's file name in the archive.
     pub fn add(&mut self, sample: &Value) -> String {
         let kept = [
             "id",
@@ -130,7 +131,7 @@ impl<'a> InspectLog<'a> {
         format!("samples/{}_epoch_{}.json", archive_file_name(id), sample["epoch"])
     }
 
-    /// Returns the other files in the archive, by name.
+    /// Returns the archive's other files, by name.
     pub fn files(&self) -> Vec<(&'static str, Value)> {
         let eval = self.eval();
         let plan = json!({ "name": self.arm.scaffold, "steps": [{ "solver": self.arm.scaffold }] });
@@ -196,9 +197,9 @@ impl<'a> InspectLog<'a> {
     }
 }
 
-/// Returns the id as used in a sample's file name. Inspect looks up samples by id. The id is
-/// therefore changed only if the archive could not store it, or if unpacking would write outside
-/// the target directory.
+/// Returns the id in the form that a sample's file name contains. Inspect looks up samples by id.
+/// Therefore, the id is only changed if the archive could not store it, or if unpacking would write
+/// outside the target directory.
 fn archive_file_name(id: &str) -> String {
     let leaves = id.split(['/', '\\']).any(|part| matches!(part, "" | "." | ".."));
     match leaves || id.len() > MAX_ID_BYTES {
@@ -245,7 +246,7 @@ fn tool_messages(answered: &ResponseTurn) -> impl Iterator<Item = Value> {
     })
 }
 
-/// Returns Inspect's term for the stop reason, or `unknown` if there is none.
+/// Returns the stop reason in Inspect's terms, or `unknown` if there is none.
 fn stop_reason(answered: &ResponseTurn) -> &'static str {
     match answered.answer.finish_reason.as_deref() {
         Some("stop" | "end_turn" | "stop_sequence") => "stop",

@@ -1,6 +1,6 @@
-//! Reads and writes trials in other tools' formats and reports what each format cannot represent.
+//! Reads and writes trials in other tools' formats, and reports what each format cannot represent.
 //!
-//! The crate opens no files: the caller reads the journal and the patch, and writes the output. See
+//! The crate opens no files. The caller reads the journal and the patch, and writes the output. See
 //! `docs/export.md`, `docs/import.md` and `docs/tables.md`.
 
 mod atif;

@@ -8,10 +8,11 @@ use crate::{
     conversation::{Conversation, ResponseTurn, Turn},
 };
 
-/// The format name used in mini-swe-agent's own trajectories.
+/// The format name in mini-swe-agent's own trajectories.
 const FORMAT: &str = "mini-swe-agent-1.1";
 
-/// Converts the trial to a mini-swe-agent document. `fidelity` counts what the document lacks.
+/// Converts the trial to a mini-swe-agent document. `fidelity` counts the data that the document
+/// cannot represent.
 ///
 /// # Errors
 /// Returns an error if the built-in table of omissions cannot be read.

@@ -1,19 +1,19 @@
-//! Writes OpenTelemetry spans following the generative AI conventions: one for the agent, one per
-//! request and one per call.
+//! Writes OpenTelemetry spans that follow the generative AI conventions: one span for the agent,
+//! one per request and one per call.
 
 use proctor_types::{Envelope, Event, ModelResponse};
 use serde_json::{Value, json};
 
 use crate::{Fidelity, Trial};
 
-/// Span kinds, as numbered by the protocol.
+/// Span kinds, with the numbers that the protocol defines.
 const SPAN_KIND_INTERNAL: u32 = 1;
 const SPAN_KIND_CLIENT: u32 = 3;
-/// The status code of a failed span.
+/// The status code for a failed span.
 const STATUS_ERROR: u32 = 2;
 
-/// Converts the trial to an OTLP request in JSON, which a collector accepts as a line of a file or
-/// over HTTP.
+/// Converts the trial to an OTLP request in JSON. A collector accepts the request as a line of a
+/// file or over HTTP.
 ///
 /// # Errors
 /// Returns an error if the built-in table of omissions cannot be read.
@@ -57,7 +57,8 @@ struct Trace<'a> {
 }
 
 impl<'a> Trace<'a> {
-    /// Derives ids from the trial's name, so that exporting twice gives identical output.
+    /// Derives ids from the trial's name, so that exporting a trial twice produces identical
+    /// output.
     fn new(trial: &'a Trial<'a>) -> Self {
         let name = format!("{}/{}", trial.arm.id, trial.name());
         let id = derive_hex_id(&name, 16);
@@ -181,7 +182,7 @@ impl<'a> Trace<'a> {
     }
 }
 
-/// Returns the attributes that have a value. OTLP's JSON writes 64-bit integers as strings.
+/// Returns the attributes that have a value. In OTLP's JSON encoding, 64-bit integers are strings.
 fn attributes<const N: usize>(given: [(&str, Option<Value>); N]) -> Vec<Value> {
     let written = given.into_iter().filter_map(|(key, value)| {
         let value = match value? {

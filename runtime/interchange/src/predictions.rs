@@ -4,11 +4,11 @@ use serde_json::json;
 
 use crate::Trial;
 
-/// Returns a line of predictions without its newline. The keys are SWE-bench's, which FEA-Bench and
-/// others read too.
+/// Returns one line of a predictions file, without the newline. FEA-Bench and other tools read the
+/// same keys as SWE-bench.
 ///
 /// # Errors
-/// Returns an error if the patch is not UTF-8, because a prediction is text.
+/// Returns an error if the patch is not UTF-8, because predictions are text.
 pub fn prediction(trial: &Trial<'_>) -> Result<String, String> {
     let patch = std::str::from_utf8(trial.patch)
         .map_err(|_| "the patch is not UTF-8, but a prediction must be".to_owned())?;

@@ -1,5 +1,5 @@
-//! Writes rollouts for training. Each line is one trial: the conversation in chat format and its
-//! reward.
+//! Writes rollouts for training. Each line contains one trial: the conversation in chat format, and
+//! its reward.
 
 use serde_json::{Value, json};
 
@@ -8,12 +8,12 @@ use crate::{
     conversation::{Conversation, ResponseTurn, Turn, tools_as_functions},
 };
 
-/// Response fields in which endpoints return sampled tokens and their probabilities.
+/// Fields of a response in which endpoints return the sampled tokens and their probabilities.
 const SAMPLING_FIELDS: [&str; 3] = ["token_ids", "prompt_token_ids", "logprobs"];
 
-/// Converts the trial to a line. Token ids and log-probabilities are included only if the endpoint
-/// returned them, because ids that a tokenizer computes afterwards may differ from the sampled
-/// ones.
+/// Converts the trial to one line. Token ids and log-probabilities are included only if the
+/// endpoint returned them. If a tokenizer computed the ids afterwards, they might differ from the
+/// sampled ones.
 ///
 /// # Errors
 /// Returns an error if the built-in table of omissions cannot be read.
@@ -67,7 +67,7 @@ fn response_messages(answered: &ResponseTurn) -> Vec<Value> {
             assistant[field] = drawn.clone();
         }
     }
-    // A command in the response text is not a call: its output was sent as the next user message.
+    // A command in the response text is not a call. Its output was sent as the next user message.
     let outputs = answered.chat_outputs().map(|(call, output)| {
         json!({ "role": "tool", "tool_call_id": call.id, "content": output.shown })
     });

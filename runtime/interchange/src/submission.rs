@@ -1,7 +1,7 @@
-//! Writes a submission directory for SWE-bench's experiments repository: the files of each trial,
+//! Writes a submission directory for SWE-bench's experiments repository: each trial's files,
 //! `metadata.yaml` and `README.md`.
 //!
-//! The repository's checker recomputes the verdict from `patch.diff` and `test_output.txt`. It
+//! The repository's checker recomputes the verdict from `patch.diff` and `test_output.txt`, and
 //! deletes unknown files.
 
 use proctor_types::{Arm, PATCH_REJECTED, Verdict};
@@ -11,15 +11,15 @@ use time::OffsetDateTime;
 use crate::Trial;
 
 const README: &str = include_str!("../../../configs/submission.md");
-/// The heading that grading writes after the official procedure's log, if it ran the whole suite.
+/// The heading after the official procedure's log, if grading ran the whole test suite.
 const WIDE_HEADING: &[u8] = b"\n===== the whole suite =====\n";
 
-/// The submission of one arm and attempt.
+/// The submission for one arm and attempt.
 #[derive(Debug, Clone, Copy)]
 pub struct Submission<'a> {
     pub arm: &'a Arm,
     pub attempt: u32,
-    /// Number of attempts in the run.
+    /// Number of attempts per task in the run.
     pub attempts: u32,
     pub trials: usize,
     pub resolved: usize,
@@ -27,7 +27,7 @@ pub struct Submission<'a> {
     pub proctor: &'a str,
 }
 
-/// Formats a time in seconds since the epoch as `YYYYMMDD`, as used in directory names.
+/// Formats a time (in seconds since the Unix epoch) as `YYYYMMDD`, for use in directory names.
 pub fn format_compact_date(seconds: u64) -> String {
     let at =
         i64::try_from(seconds).ok().and_then(|at| OffsetDateTime::from_unix_timestamp(at).ok());
@@ -35,8 +35,8 @@ pub fn format_compact_date(seconds: u64) -> String {
     format!("{:04}{:02}{:02}", date.year(), u8::from(date.month()), date.day())
 }
 
-/// Returns a trial's `report.json` in the format of the benchmark's harness. `None` if the trial
-/// has no verdict.
+/// Returns a trial's `report.json`, in the format of the benchmark's harness. Returns `None` if the
+/// trial has no verdict.
 pub fn harness_report(trial: &Trial<'_>) -> Option<Value> {
     let verdict = trial.verdict?;
     let rejected = verdict.evidence.iter().any(|one| one.kind == PATCH_REJECTED);
@@ -56,13 +56,13 @@ pub fn harness_report(trial: &Trial<'_>) -> Option<Value> {
     Some(json!({ trial.task.id.as_str(): report }))
 }
 
-/// Returns whether the task counts as resolved. Uses the benchmark's own rules if they were
-/// applied, because submissions are scored by them.
+/// Returns whether the task counts as resolved. If the benchmark's own rules were applied, they
+/// decide, because submissions are scored by them.
 pub fn is_resolved(verdict: &Verdict) -> bool {
     verdict.policies.get("official").map_or(verdict.resolved, |official| official.resolved)
 }
 
-/// Returns the part of a grading log printed by the benchmark's own procedure, with its markers.
+/// Returns the part of a grading log that the benchmark's own procedure printed, with its markers.
 /// Returns `None` if the procedure was not run.
 pub fn test_output<'a>(log: &'a [u8], verdict: &Verdict) -> Option<&'a [u8]> {
     let official = verdict.policies.get("official")?;
@@ -70,7 +70,8 @@ pub fn test_output<'a>(log: &'a [u8], verdict: &Verdict) -> Option<&'a [u8]> {
     let heading = format!("\n===== official: {name} {version} =====\n");
     let from = find(log, heading.as_bytes())? + heading.len();
     let log = &log[from..];
-    // Tests may print the next heading too. The last occurrence is the grader's.
+    // Tests may print the next heading, too. The last occurrence is the one that the grader
+    // printed.
     let to = match verdict.policies.contains_key("wide") {
         true => {
             log.windows(WIDE_HEADING.len()).rposition(|at| at == WIDE_HEADING).unwrap_or(log.len())
@@ -85,10 +86,10 @@ fn find(log: &[u8], text: &[u8]) -> Option<usize> {
 }
 
 impl Submission<'_> {
-    /// Renders `metadata.yaml`. Fields that only the submitter knows are left empty.
+    /// Renders `metadata.yaml`. Fields whose values only the submitter knows are left empty.
     pub fn metadata(&self) -> String {
         let model = self.arm.model.as_ref().map_or("", |model| model.name.as_str());
-        // JSON strings are valid YAML.
+        // Every JSON string is also valid YAML.
         let text = |text: &str| Value::from(text).to_string();
         let model = text(model);
         format!(
@@ -101,7 +102,7 @@ impl Submission<'_> {
         )
     }
 
-    /// Renders `README.md` with the questions that the submitter has to answer.
+    /// Renders `README.md`, with the questions that the submitter has to answer.
     pub fn readme(&self) -> String {
         let arm = self.arm;
         let model = arm.model.as_ref().map_or("none", |model| model.name.as_str());

@@ -8,7 +8,8 @@ use crate::{
     conversation::{Conversation, ResponseTurn, Turn},
 };
 
-/// Converts the trial to a SWE-agent document. `fidelity` counts what the document lacks.
+/// Converts the trial to a SWE-agent document. `fidelity` counts the data that the document cannot
+/// represent.
 ///
 /// # Errors
 /// Returns an error if the built-in table of omissions cannot be read.
@@ -70,8 +71,8 @@ fn trajectory_entry(answered: &ResponseTurn) -> Value {
     })
 }
 
-/// Formats the calls of a step. The format has one action per step, so each call becomes one line
-/// of it.
+/// Formats the calls in a step. The format has one action per step, so each call becomes one line
+/// of that action.
 fn format_actions(answered: &ResponseTurn) -> String {
     let calls = answered.calls.iter().map(|call| match call.arguments["command"].as_str() {
         Some(command) if call.arguments.as_object().is_some_and(|all| all.len() == 1) => {

@@ -1,4 +1,4 @@
-//! Writes tables as Parquet, JSON lines or CSV. `proctor_report` defines the columns.
+//! Writes tables as Parquet, JSON Lines or CSV. `proctor_report` defines the columns.
 
 use std::io::{self, Write};
 
@@ -12,12 +12,12 @@ use parquet::{
 use proctor_report::{Cell, ColumnInfo, ColumnKind, TableInfo, csv_line};
 use serde_json::{Map, Value};
 
-/// Number of rows in a Parquet row group. They stay in memory until the group is written.
+/// Number of rows in a Parquet row group. The rows stay in memory until their group is written.
 const GROUP_ROWS: usize = 20_000;
-/// The metadata key of the column descriptions in a Parquet file.
+/// The metadata key under which a Parquet file contains the descriptions of its columns.
 const COLUMNS_KEY: &str = "proctor.columns";
 
-/// The file format of a table.
+/// A file format for tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableFormat {
     Csv,
@@ -36,7 +36,7 @@ impl TableFormat {
     }
 }
 
-/// Writes a table row by row. [`TableWriter::close`] completes the file.
+/// Writes a table row by row. Call [`TableWriter::close`] to complete the file.
 pub struct TableWriter<W: Write + Send> {
     columns: Vec<ColumnInfo>,
     rows: Vec<Vec<Cell>>,
@@ -51,7 +51,7 @@ enum Sink<W: Write + Send> {
 }
 
 impl<W: Write + Send> TableWriter<W> {
-    /// Starts a table in `out`.
+    /// Starts to write a table to `out`.
     ///
     /// # Errors
     /// Returns an error if `out` cannot be written.
@@ -69,7 +69,7 @@ impl<W: Write + Send> TableWriter<W> {
         Ok(Self { columns, rows: Vec::new(), count: 0, sink })
     }
 
-    /// Adds a row with one value per column, in order.
+    /// Adds a row, with one value per column in column order.
     ///
     /// # Errors
     /// Returns an error if the file cannot be written.
@@ -91,7 +91,7 @@ impl<W: Write + Send> TableWriter<W> {
         }
     }
 
-    /// Writes the remaining rows and returns the total number of rows.
+    /// Writes the remaining rows, and returns the total number of rows written.
     ///
     /// # Errors
     /// Returns an error if the file cannot be written.
@@ -110,7 +110,8 @@ impl<W: Write + Send> TableWriter<W> {
     }
 }
 
-/// Converts a row to a JSON object. Unknown values are null, so that every row has all keys.
+/// Converts a row to a JSON object. Unknown values are written as null, so that every row has all
+/// keys.
 fn row_to_object(columns: &[ColumnInfo], cells: Vec<Cell>) -> Map<String, Value> {
     let value = |cell: Cell| match cell {
         Cell::Null => Value::Null,
@@ -188,7 +189,7 @@ fn write_group<W: Write + Send>(
     Ok(())
 }
 
-/// Returns the present values, and for each row whether it has one.
+/// Returns the values that are not null and, for each row, whether it has a value.
 fn present_values<'a, T>(
     cells: impl Iterator<Item = &'a Cell>,
     of: impl Fn(&Cell) -> Option<T>,
@@ -253,7 +254,7 @@ mod tests {
 
     #[test]
     fn parquet_has_values_nulls_and_column_metadata() {
-        // More rows than fit in one group.
+        // The rows do not fit in a single group.
         let mut all = rows();
         all.extend(std::iter::repeat_n(rows().remove(0), GROUP_ROWS));
         let bytes = write_table(TableFormat::Parquet, &all);

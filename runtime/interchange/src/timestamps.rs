@@ -1,12 +1,12 @@
-//! Converts times to and from other tools' formats.
+//! Converts times between Proctor's format and other tools' formats.
 
 use time::{
     OffsetDateTime, PrimitiveDateTime, format_description::well_known::Iso8601,
     format_description::well_known::Rfc3339,
 };
 
-/// Formats seconds since the epoch as ISO 8601 with microseconds. Returns `None` for 0, which means
-/// that the imported file had no times.
+/// Formats a time (in seconds since the Unix epoch) as ISO 8601 with microseconds. Returns `None`
+/// for 0, which means that the imported file had no times.
 pub(crate) fn format_timestamp(seconds: f64) -> Option<String> {
     let microseconds = (seconds * 1e6).round();
     if !microseconds.is_finite() || microseconds == 0.0 {
@@ -16,7 +16,7 @@ pub(crate) fn format_timestamp(seconds: f64) -> Option<String> {
     at.format(&Rfc3339).ok()
 }
 
-/// Parses an ISO 8601 time. A time without a zone is assumed to be UTC.
+/// Parses an ISO 8601 time. If the time has no zone, it is assumed to be UTC.
 pub(crate) fn parse_timestamp(text: &str) -> Option<f64> {
     let at = OffsetDateTime::parse(text, &Iso8601::PARSING)
         .or_else(|_| {

@@ -1,4 +1,4 @@
-//! The trial data that exports use.
+//! The data about a trial that exports use.
 
 use std::borrow::Cow;
 
@@ -13,9 +13,9 @@ pub struct Trial<'a> {
     pub task: &'a Task,
     pub arm: &'a Arm,
     pub attempt: u32,
-    /// The events of the try that counts (`proctor_types::remove_discarded_events`).
+    /// The events of the counted try (see `proctor_types::remove_discarded_events`).
     pub events: &'a [Envelope],
-    /// The patch referenced by the journal.
+    /// The patch to which the journal refers.
     pub patch: &'a [u8],
     pub outcome: Option<&'a Outcome>,
     pub verdict: Option<&'a Verdict>,
@@ -24,18 +24,19 @@ pub struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Returns `TASK/ARM/ATTEMPT`, the name used by `proctor show`.
+    /// Returns `TASK/ARM/ATTEMPT`, the name that `proctor show` uses.
     pub fn name(&self) -> String {
         format!("{}/{}/{}", self.task.id, self.arm.name, self.attempt)
     }
 
-    /// Returns the patch as text. Invalid UTF-8 is replaced and counted in `fidelity`.
+    /// Returns the patch as text. If it contains invalid UTF-8, the invalid bytes are replaced, and
+    /// `fidelity` counts the patch.
     pub(crate) fn patch_text(&self, fidelity: &mut Fidelity) -> Cow<'_, str> {
         patch_to_text(self.patch, fidelity)
     }
 
-    /// Returns the trial's identity, for formats without a key for it. Imports use it to find the
-    /// arm again.
+    /// Returns the trial's identity, for formats that have no key for it. Imports use the identity
+    /// to find the arm.
     pub(crate) fn identity(&self) -> Value {
         let (task, arm) = (&self.task.id, &self.arm.name);
         let mut own = json!({ "task": task, "arm": arm, "attempt": self.attempt });
@@ -45,23 +46,23 @@ impl Trial<'_> {
         own
     }
 
-    /// Returns the endpoint's name for the model, or `None` if no model is called.
+    /// Returns the model's name at the endpoint, or `None` if the arm calls no model.
     pub(crate) fn model(&self) -> Option<&str> {
         let model = self.arm.model.as_ref().map(|model| model.name.as_str());
         model.or_else(|| self.import_setting("model"))
     }
 
-    /// Returns the scaffold's name, or the agent's name for an imported trial.
+    /// Returns the scaffold's name. For an imported trial, returns the agent's name.
     pub(crate) fn agent(&self) -> &str {
         self.import_setting("agent").unwrap_or(&self.arm.scaffold)
     }
 
-    /// Returns a value that the import recorded about the arm.
+    /// Returns a value that was recorded about the arm during import.
     pub(crate) fn import_setting(&self, key: &str) -> Option<&str> {
         self.arm.settings.get("imported")?.get(key)?.as_str()
     }
 
-    /// Returns the effect of interruptions, or `None` if there were none.
+    /// Returns what interruptions did to the trial, or `None` if there were none.
     pub(crate) fn interruptions(&self) -> Option<&Interruptions> {
         self.outcome.map(|outcome| &outcome.interruptions).filter(|all| !all.is_empty())
     }

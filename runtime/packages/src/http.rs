@@ -1,5 +1,5 @@
-//! Downloads files with retries and size limits. Errors never contain full URLs, which may include
-//! a password.
+//! Downloads files with retries and size limits. Error messages never contain full URLs, because a
+//! URL may include a password.
 
 use std::{
     path::{Path, PathBuf},
@@ -9,23 +9,23 @@ use std::{
 use proctor_types::{Cause, Fault, Layer, format_error_chain};
 use reqwest::{Certificate, Client, Url, header::ACCEPT};
 
-/// Pauses in seconds before each attempt. If the last attempt fails, the download fails.
+/// Pauses before each attempt, in seconds. If the last attempt fails, the download fails.
 const PAUSES: [u64; 3] = [0, 1, 4];
 
-/// An HTTP client that trusts the certificates a registry needs.
+/// An HTTP client that trusts the certificates of the machine and of the registry.
 #[derive(Debug, Clone)]
 pub struct Http(Client);
 
-/// A downloaded response, reduced to what callers need.
+/// The parts of a response that callers need.
 pub(crate) struct Page {
     pub(crate) text: String,
     pub(crate) json: bool,
-    /// The final URL after redirects. Links in the page are relative to it.
+    /// The final URL after redirects. Links in the page are relative to this URL.
     pub(crate) base: Url,
 }
 
 impl Http {
-    /// Creates a client. `cert` is a certificate bundle to trust in addition to the machine's.
+    /// Creates a client. `cert` is a file with certificates to trust in addition to the machine's.
     ///
     /// # Errors
     /// Returns an error if the certificate file cannot be read.
@@ -51,10 +51,10 @@ impl Http {
         Ok(Self(client))
     }
 
-    /// Downloads a file of at most `limit` bytes. Interrupted transfers are restarted.
+    /// Downloads a file of at most `limit` bytes. Interrupted transfers start over.
     ///
     /// # Errors
-    /// Returns a fault that contains host and path, but never user, password or query.
+    /// Returns a fault that contains the host and path, but never the user, password or query.
     pub async fn download(&self, url: &Url, limit: usize) -> Result<Vec<u8>, Fault> {
         let mut last = None;
         for pause in PAUSES {
@@ -118,12 +118,12 @@ fn download_error(url: &Url, error: reqwest::Error) -> DownloadError {
     DownloadError { fault, again }
 }
 
-/// Returns the URL without user, password and query, which may contain credentials.
+/// Returns the URL without user, password and query, because these may contain credentials.
 pub(crate) fn redacted_url(url: &Url) -> String {
     format!("{}{}", url.host_str().unwrap_or_default(), url.path())
 }
 
-/// Formats an error and its causes on one line, without the URL.
+/// Formats an error and its causes on one line. The URL is left out.
 fn error_text(error: reqwest::Error) -> String {
     format_error_chain(&error.without_url())
 }
@@ -132,7 +132,7 @@ pub(crate) fn environment_fault(what: impl Into<String>) -> Fault {
     Fault::new(Layer::Environment, what)
 }
 
-/// Returns an environment variable if it is not empty.
+/// Returns an environment variable's value, if it is set and not empty.
 pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

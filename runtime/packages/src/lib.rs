@@ -1,5 +1,5 @@
-//! Downloads packages from public registries. Uses the settings of this machine (pip's index, npm's
-//! registry). The caller verifies each download against its own checksum.
+//! Downloads packages from public registries, with this machine's settings (pip's index, npm's
+//! registry). The caller verifies each download against a checksum.
 
 mod http;
 mod npm;

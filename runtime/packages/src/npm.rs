@@ -1,5 +1,5 @@
-//! Downloads packages from an npm registry without npm. A published package is a single archive,
-//! and its URL follows from the name and version.
+//! Downloads packages from an npm registry without using npm. A published package is a single
+//! archive whose URL follows from the package's name and version.
 
 use std::{
     collections::BTreeMap,
@@ -35,7 +35,7 @@ struct Settings {
 
 impl Npm {
     /// Reads the variables `npm_config_registry` and `npm_config_cafile` and the user's `.npmrc`,
-    /// as npm does. Tokens are not read: registries are always queried anonymously.
+    /// as npm does. Tokens are ignored, so registries are always queried anonymously.
     ///
     /// # Errors
     /// Returns an error if the certificate file cannot be read.
@@ -50,7 +50,8 @@ impl Npm {
         Ok(Self { settings, http })
     }
 
-    /// Returns the registry's description of a package version or of a tag such as `latest`.
+    /// Returns the registry's description of a package version, or of the version that a tag such
+    /// as `latest` names.
     ///
     /// # Errors
     /// Returns a fault with a hint if the registry cannot be reached, has no such version, or
@@ -80,7 +81,7 @@ impl Npm {
         })
     }
 
-    /// Returns the archive of a package version as published.
+    /// Returns the archive of a package version, exactly as it was published.
     ///
     /// # Errors
     /// Returns a fault with a hint if the registry cannot be reached or has no such package.
@@ -95,7 +96,7 @@ impl Npm {
         let usual = parse(&format!("{registry}/{name}/-/{short}-{version}.tgz")).map_err(at)?;
         match self.http.download(&usual, SIZE_LIMIT).await {
             Err(missing) if missing.cause == Cause::Missing => {
-                // Some registries store archives at another URL, which their metadata contains.
+                // Some registries store archives at a different URL, which their metadata contains.
                 let page = parse(&format!("{registry}/{}/{version}", name.replace('/', "%2f")));
                 let page = self.http.fetch_page(page.map_err(at)?, "application/json").await;
                 let page = page.map_err(|_| at(missing))?;
@@ -114,7 +115,7 @@ impl Npm {
     }
 }
 
-/// A published version of a package, as described by a registry.
+/// A published version of a package, as a registry describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NpmRelease {
     /// The exact version, even if a tag such as `latest` was requested.
@@ -123,7 +124,8 @@ pub struct NpmRelease {
     pub integrity: String,
     /// Required packages, with their version ranges.
     pub dependencies: BTreeMap<String, String>,
-    /// Packages that are used only if they can be installed, with their version ranges.
+    /// Packages that are optional: they are used only if they can be installed. With their version
+    /// ranges.
     pub optional_dependencies: BTreeMap<String, String>,
 }
 
@@ -182,7 +184,8 @@ impl Settings {
     }
 }
 
-/// Expands `${NAME}` to a variable. As in npm, an unset variable is left as written.
+/// Expands `${NAME}` to the variable's value. As in npm, a reference to an unset variable stays as
+/// it is written.
 fn expand_variables(value: &str, variable: &dyn Fn(&str) -> Option<String>) -> String {
     let (mut out, mut rest) = (String::new(), value);
     while let Some((before, after)) = rest.split_once("${") {

@@ -1,4 +1,4 @@
-//! Reads the pip settings that determine the package index. An sdist then comes from the same index
+//! Reads the pip settings that determine the package index, so that sdists come from the same index
 //! as the packages that set-up commands install.
 
 use std::{
@@ -8,18 +8,18 @@ use std::{
 
 const DEFAULT_INDEX: &str = "https://pypi.org/simple";
 
-/// The settings that pip would use. `find-links` is ignored, because a checksum identifies an
-/// sdist, and an unreachable index should be reported and not bypassed.
+/// The settings that pip would use. `find-links` is ignored, because a checksum identifies each
+/// sdist, and an unreachable index should be reported instead of bypassed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PipSettings {
-    /// Index URLs in query order.
+    /// Index URLs, in the order in which they are queried.
     pub(crate) indexes: Vec<String>,
     pub(crate) cert: Option<PathBuf>,
 }
 
 impl PipSettings {
-    /// Reads the environment and pip's configuration files as pip does: variables override files,
-    /// and later files override earlier ones.
+    /// Reads environment variables and pip's configuration files as pip does: variables override
+    /// files, and later files override earlier files.
     pub(crate) fn from_env() -> Self {
         let files: Vec<String> =
             config_files().iter().filter_map(|path| fs::read_to_string(path).ok()).collect();
@@ -45,7 +45,7 @@ impl PipSettings {
 
 fn config_files() -> Vec<PathBuf> {
     let named = env::var_os("PIP_CONFIG_FILE").map(PathBuf::from);
-    // pip uses this value to disable all configuration files.
+    // This value makes pip ignore all configuration files.
     if named.as_deref() == Some(Path::new("/dev/null")) {
         return Vec::new();
     }
@@ -59,8 +59,8 @@ fn config_files() -> Vec<PathBuf> {
     out
 }
 
-/// Returns a key of the `[global]`, `[install]` or `[download]` section. The more specific section
-/// takes precedence.
+/// Returns the value of a key in the section `[global]`, `[install]` or `[download]`. The more
+/// specific section takes precedence.
 fn find_setting(text: &str, wanted: &str) -> Option<String> {
     let mut section = String::new();
     let mut found: Option<(u8, String)> = None;
@@ -78,7 +78,7 @@ fn find_setting(text: &str, wanted: &str) -> Option<String> {
             _ => continue,
         };
         if line.starts_with([' ', '\t']) {
-            // Indented lines continue a value.
+            // An indented line continues the value above it.
             if open == Some(rank)
                 && let Some((_, value)) = &mut found
             {

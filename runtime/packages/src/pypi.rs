@@ -12,11 +12,11 @@ use crate::{
 /// Maximum size of a file in bytes.
 const SIZE_LIMIT: usize = 1 << 30;
 
-/// Prefer JSON (PEP 691). Mirrors and proxies that support only HTML (PEP 503) send HTML.
+/// Prefer JSON (PEP 691). Mirrors and proxies that only support HTML (PEP 503) respond with HTML.
 const ACCEPT_HEADER: &str = "application/vnd.pypi.simple.v1+json, \
      application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1";
 
-/// A file offered by an index.
+/// A file that an index offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexFile {
     /// The file's name.
@@ -24,7 +24,7 @@ pub struct IndexFile {
     pub url: Url,
     pub sha256: Option<String>,
     /// The upload time (PEP 700), such as `2024-05-01T12:00:00.000000Z`. `None` if the index does
-    /// not provide it.
+    /// not provide the time.
     pub uploaded: Option<String>,
 }
 
@@ -47,10 +47,10 @@ impl Pypi {
     }
 
     /// Downloads the sdist of `name` at `version`. The checksum is only used to select the file, so
-    /// the caller must verify it.
+    /// the caller must verify the downloaded content.
     ///
     /// # Errors
-    /// Returns a fault with a hint if no index has it.
+    /// Returns a fault with a hint if no index has the sdist.
     pub async fn download_sdist(
         &self,
         name: &str,
@@ -72,11 +72,11 @@ impl Pypi {
         self.download(&offer).await
     }
 
-    /// Returns the file of a project that `choose` selects, from the first index that has one. If
-    /// no index has one, the error of `choose` is reported.
+    /// Returns the project file that `choose` selects. Indexes are queried in order until one has
+    /// such a file. If none has, the error from `choose` is reported.
     ///
     /// # Errors
-    /// Returns a fault with a hint if no index has it.
+    /// Returns a fault with a hint if no index has such a file.
     pub async fn select_file(
         &self,
         name: &str,
@@ -86,8 +86,8 @@ impl Pypi {
         found.map_err(|why| environment_fault(format!("{name} from PyPI: {why}")).hint(HINT))
     }
 
-    /// Returns every file of a project in all indexes, and the fault of an index that cannot be
-    /// reached. An index without the project is skipped.
+    /// Returns a project's files from all indexes, and the fault of an index that cannot be
+    /// reached, if any. Indexes that do not have the project are skipped.
     pub async fn list_files(&self, name: &str) -> (Vec<IndexFile>, Option<Fault>) {
         let (mut files, mut broken) = (Vec::new(), None);
         for index in &self.settings.indexes {
@@ -155,8 +155,8 @@ fn choose<'a>(
     })
 }
 
-/// Explains why no file in an index matches. Shows both checksums if the release exists with a
-/// different one.
+/// Explains why none of the index's files matches. If the index has the release with a different
+/// checksum, the message contains both checksums.
 fn mismatch_reason(offers: &[IndexFile], name: &str, version: &str, sha256: &str) -> String {
     let others: Vec<&str> = offers
         .iter()
@@ -221,7 +221,7 @@ fn from_json(text: &str, base: &Url) -> Result<Vec<IndexFile>, Fault> {
     Ok(page.files.into_iter().filter_map(offer).collect())
 }
 
-/// Parses the anchors of a PEP 503 page. Searching for `href` is enough, because the format is very
+/// Parses the anchors in a PEP 503 page. Searching for `href` is enough, because the format is very
 /// restricted.
 fn from_html(text: &str, base: &Url) -> Vec<IndexFile> {
     let mut out = Vec::new();

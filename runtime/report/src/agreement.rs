@@ -15,13 +15,13 @@ const LITE: &str = "lite";
 /// Minimum number of arms for a ranking to be meaningful.
 const MIN_ARMS: usize = 3;
 
-/// How well two sets of tasks agree on the order of the arms. Arms are ranked by the share of tasks
-/// that they resolve.
+/// Rank correlation between two sets of tasks. In each set, the arms are ranked by the fraction of
+/// tasks that they resolve.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RankAgreement {
     /// The property that separates the two sets: `level`, `category` or `split`.
     pub kind: String,
-    /// The two sets. If `b` is `full`, it contains `a`.
+    /// The names of the two sets. If `b` is `full`, that set contains `a`.
     pub a: String,
     pub b: String,
     pub a_tasks: u64,
@@ -29,11 +29,11 @@ pub struct RankAgreement {
     pub arms: u64,
     /// Kendall's tau-b.
     pub tau: f64,
-    /// 95 % interval, from the bootstrap over tasks.
+    /// 95 % confidence interval from a bootstrap over tasks.
     pub interval: Option<[f64; 2]>,
 }
 
-/// A task that all arms have attempted, and the share of trials in which each arm resolves it.
+/// A task that all arms attempted, with the fraction of trials in which each arm resolves it.
 type Row<'a> = (&'a TaskFacts, Vec<f64>);
 
 /// Computes the rank agreement for each pair of sets. Controls are not ranked. The result is empty

@@ -1,4 +1,4 @@
-//! The numbers of one arm.
+//! Results of one arm.
 
 use std::collections::BTreeMap;
 
@@ -23,17 +23,17 @@ use crate::{
 /// The report of one arm.
 ///
 /// - Rates are over all planned trials.
-/// - Means exclude trials that ended by a fault or a shared limit, because the arm did not cause
-///   such an ending.
-/// - Totals are over all ended trials.
+/// - Means exclude trials that were ended by a fault or a shared limit, because the arm did not
+///   cause these endings.
+/// - Totals cover all trials that have ended.
 ///
-/// Means and totals only include the attempts that count. `paid` includes all attempts.
+/// Means and totals include only each trial's counted try. `paid` includes all tries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArmReport {
     pub arm: ArmId,
     pub name: String,
-    /// The trial and step from which a forked arm's trials continue. Absent if the trials start from
-    /// the task's initial state.
+    /// The trial and step from which a forked arm's trials continue. Absent if the arm's trials
+    /// start from the task's initial state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkOrigin>,
     /// Whether the arm is a control, which is shown separately from the arms under study.
@@ -48,8 +48,8 @@ pub struct ArmReport {
     /// The limits of each trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
-    /// All factors. The prompts may be long, so they are replaced with the SHA-256 of their
-    /// canonical JSON.
+    /// All factors. Prompts may be long, so each is replaced with the SHA-256 of its canonical
+    /// JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factors: Option<Value>,
     /// Planned trials.
@@ -61,8 +61,8 @@ pub struct ArmReport {
     pub resolved: u64,
     /// `resolved / trials`.
     pub resolved_rate: f64,
-    /// The lowest and highest value that `resolved_rate` can still reach, depending on missing
-    /// verdicts.
+    /// The lowest and highest value that `resolved_rate` can reach once the missing verdicts are
+    /// known.
     pub resolved_bounds: Bounds,
     /// Resolved trials whose verdict has clean integrity. Unverified verdicts do not count.
     #[serde(default)]
@@ -70,13 +70,14 @@ pub struct ArmReport {
     /// `resolved_clean / trials`.
     #[serde(default)]
     pub resolved_rate_clean: f64,
-    /// The score without the tasks that a quality file marks. Absent without a quality file.
+    /// The score over the tasks that the quality file does not mark. Absent without a quality file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unmarked: Option<UnmarkedScore>,
-    /// The mean share of fail-to-pass tests that passed, over all trials. A missing verdict counts
-    /// as 0.
+    /// The mean fraction of fail-to-pass tests that passed, over all trials. A missing verdict
+    /// counts as 0.
     pub passed_rate: f64,
-    /// The lowest and highest value that `passed_rate` can still reach.
+    /// The lowest and highest value that `passed_rate` can reach once the missing verdicts are
+    /// known.
     pub passed_bounds: Bounds,
     /// 95 % intervals, clustered by task. Missing verdicts widen them (`docs/statistics.md`).
     #[serde(default)]
@@ -93,18 +94,19 @@ pub struct ArmReport {
     /// attempt, and while a verdict is missing.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pass_at_k: BTreeMap<u32, f64>,
-    /// The probability that all of k attempts resolve a task. Estimated in the same way.
+    /// Estimates of the probability that all of k attempts resolve a task, computed like
+    /// `pass_at_k`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pass_hat_k: BTreeMap<u32, f64>,
-    /// The variance of one trial's outcome. Absent if no task has several graded attempts.
+    /// The variance of a single trial's outcome. Absent if no task has several graded attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variance: Option<VarianceReport>,
-    /// Numbers by kind and name of the group. The kinds are `level`, `repo`, `category`,
-    /// `benchmark`, `shared_repositories`, `split`, `cutoff`, `functions_added` and `attempt`. A
-    /// kind is left out if all trials are in the same group.
+    /// Results by kind of group, then by the group's name. The kinds are `level`, `repo`,
+    /// `category`, `benchmark`, `shared_repositories`, `split`, `cutoff`, `functions_added` and
+    /// `attempt`. A kind is left out if all trials are in the same group.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<String, BTreeMap<String, GroupReport>>,
-    /// The numbers of a single-response arm.
+    /// Results specific to single-response arms. Absent for other arms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub single_shot: Option<SingleShotReport>,
     pub infrastructure_faults: u64,
@@ -112,14 +114,16 @@ pub struct ArmReport {
     pub unfinished: u64,
     pub steps: StepStats,
     pub tokens: TokenStats,
-    /// Some token counts were computed locally, not reported by the endpoint.
+    /// Whether some token counts were computed locally instead of reported by the endpoint.
     pub usage_estimated: bool,
-    /// Total cost in US dollars of the attempts that count.
+    /// Total cost of the counted tries in US dollars.
     pub cost_usd: f64,
-    /// Whether every response has a price. If false, `cost_usd` only includes the responses that have one.
+    /// Whether every response has a price. If false, `cost_usd` includes only the responses with a
+    /// price.
     #[serde(default)]
     pub cost_known: bool,
-    /// Everything that was billed, including earlier attempts and responses after the limit.
+    /// Everything that was billed, including earlier tries and responses received after a limit was
+    /// reached.
     #[serde(default)]
     pub paid: BilledUsage,
     /// `paid` divided by the number of resolved trials. Absent if either is zero.
@@ -128,7 +132,7 @@ pub struct ArmReport {
     #[serde(default)]
     pub earlier_tries: EarlierTriesReport,
     pub wall_seconds: DurationStats,
-    /// Time spent waiting for the endpoint. It does not count as working time.
+    /// Time spent waiting for the endpoint. This time does not count as working time.
     #[serde(default)]
     pub waited_seconds: DurationStats,
     #[serde(default)]
@@ -138,7 +142,7 @@ pub struct ArmReport {
     pub side: SideRequestStats,
     #[serde(default)]
     pub grace: GraceStats,
-    /// Absent if the tool calls of some trial are not recorded.
+    /// Absent if the tool calls of any trial were not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<ToolCallStats>,
     /// Averages per step, over the same trials as the means. Absent if there are no steps.
@@ -161,7 +165,7 @@ pub struct ArmReport {
     pub labels: BTreeMap<String, u64>,
     /// Number of trials by the name of their outcome.
     pub outcomes: BTreeMap<String, u64>,
-    /// The share of trials that ended at one of their own limits, by kind of limit.
+    /// The fraction of trials that ended at one of their own limits, by kind of limit.
     #[serde(default)]
     pub limit_bound: BTreeMap<String, f64>,
     /// The effect of limits and waits on the trials. Absent if no sandbox was measured.
@@ -173,8 +177,8 @@ pub struct ArmReport {
     /// Failed tests of the trials that did not resolve their task, by exception class.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub exceptions: BTreeMap<String, ExceptionCount>,
-    /// Number of responses by responder: model, provider and server configuration, as reported by the
-    /// endpoint. Absent if no response reports any.
+    /// Number of responses by responder: the model, provider and server configuration that the
+    /// endpoint reported. Absent if no response reports a responder.
     #[serde(default, skip_serializing_if = "Responders::is_empty")]
     pub responders: Responders,
 }
@@ -345,20 +349,20 @@ impl ArmReport {
         self.wall_seconds.total > 0.0
     }
 
-    /// Whether the number of steps is known. It may be zero.
+    /// Whether the number of steps is known. A known number may be zero.
     pub fn has_steps(&self) -> bool {
         self.steps.max > 0 || self.has_durations()
     }
 
     /// Whether the token counts are known. Every response has tokens, so a count of zero means that
-    /// they were not recorded.
+    /// the tokens were not counted.
     pub fn has_tokens(&self) -> bool {
         self.tokens.input.total + self.tokens.output.total > 0
             || (self.steps.max == 0 && self.has_durations())
     }
 }
 
-/// Counts the responses of some trials by responder.
+/// Counts the responses of these trials by responder.
 pub(crate) fn responders(trials: &[&TrialResult]) -> Responders {
     let mut all = Responders::default();
     for outcome in trials.iter().filter_map(|trial| trial.outcome.as_ref()) {
@@ -367,8 +371,8 @@ pub(crate) fn responders(trials: &[&TrialResult]) -> Responders {
     all
 }
 
-/// Returns the number of tool calls in each trial. `None` if any trial's calls were not counted or
-/// there are no trials.
+/// Returns the number of tool calls in each trial, or `None` if the calls of any trial were not
+/// counted or there are no trials.
 fn tool_call_counts(outcomes: &[&Outcome]) -> Option<Vec<u64>> {
     let all: Option<Vec<u64>> = outcomes.iter().map(|outcome| outcome.tool_calls).collect();
     all.filter(|all| !all.is_empty())

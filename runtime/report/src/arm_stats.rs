@@ -1,4 +1,4 @@
-//! The parts of an arm's report: counts, totals and means.
+//! Parts of an arm's report: counts, totals and means.
 
 use proctor_types::TokenClasses;
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ pub struct PerStepStats {
     /// Tokens.
     pub input: f64,
     pub output: f64,
-    /// Absent if the tool calls of some trial are not recorded.
+    /// Absent if the tool calls of any trial were not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<f64>,
 }
@@ -50,13 +50,14 @@ pub struct TokenStats {
     /// Input tokens that were not read from a cache.
     #[serde(default)]
     pub uncached_input: CountStats,
-    /// Total tokens of each of the five disjoint classes. A class is null if no endpoint reports
+    /// Total tokens in each of the five disjoint classes. A class is null if no endpoint reports
     /// it.
     #[serde(default)]
     pub classes: TokenClasses,
 }
 
-/// Requests outside the main conversation. Their tokens and cost are included in the arm's counts.
+/// Requests outside the main conversation. The arm's counts include the tokens and cost of these
+/// requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct SideRequestStats {
     pub requests: u64,
@@ -64,7 +65,7 @@ pub struct SideRequestStats {
     pub output: u64,
 }
 
-/// Responses received after the limit. They are not included in the arm's other counts.
+/// Responses received after a limit was reached. The arm's other counts do not include them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct GraceStats {
     pub answers: u64,
@@ -96,7 +97,8 @@ pub struct IntegrityCounts {
     pub contaminated: u64,
 }
 
-/// An arm's score over the trials of unmarked tasks. Tasks that are not in the quality file count as unmarked.
+/// An arm's score over the tasks that the quality file does not mark. Tasks that are missing from
+/// the file count as unmarked.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct UnmarkedScore {
     pub trials: u64,

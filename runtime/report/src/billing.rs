@@ -1,13 +1,13 @@
-//! The cost of an arm's trials, including attempts that do not count.
+//! The cost of an arm's trials, including tries that do not count.
 
 use proctor_types::{Outcome, Spending};
 use serde::{Deserialize, Serialize};
 
 use crate::{TrialResult, rounding::round_to_micro_dollars};
 
-/// Everything that was billed: the attempts that count, their responses after the limit, and
-/// earlier attempts. Shared budgets are charged this amount, and it matches the provider's own
-/// records.
+/// Everything that was billed: the counted tries, their responses after a limit was reached, and
+/// earlier tries. Shared budgets are charged this amount, and the provider's own records should
+/// show the same amount.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct BilledUsage {
     /// Tokens.
@@ -15,16 +15,17 @@ pub struct BilledUsage {
     pub output: u64,
     /// US dollars.
     pub cost_usd: f64,
-    /// Whether every response has a price. If false, `cost_usd` only includes the responses that have one.
+    /// Whether every response has a price. If false, `cost_usd` includes only the responses with a
+    /// price.
     pub cost_known: bool,
 }
 
-/// Attempts that do not count: those that a fault, a kill or a shared limit ended, and an attempt
-/// that is still running. Their tokens and cost are only included in [`BilledUsage`].
+/// Tries that do not count: tries that were ended by a fault, a kill or a shared limit, and tries
+/// that are still running. Only [`BilledUsage`] includes their tokens and cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct EarlierTriesReport {
     pub tries: u64,
-    /// Responses received in these attempts.
+    /// Responses received in these tries.
     pub steps: u64,
     /// Tokens.
     pub input: u64,
@@ -71,7 +72,7 @@ impl EarlierTriesReport {
         self.tries == 0
     }
 
-    /// Whether anything was billed for these attempts.
+    /// Whether anything was billed for these tries.
     pub(crate) fn was_billed(&self) -> bool {
         self.input > 0 || self.output > 0 || self.cost_usd > 0.0
     }

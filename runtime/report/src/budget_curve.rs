@@ -1,5 +1,5 @@
-//! Budget curves: the share of resolved trials as a function of usage. They need no further
-//! gradings.
+//! Budget curves: the fraction of trials that are resolved, as a function of usage. They are
+//! computed from existing verdicts, so nothing is graded again.
 
 use proctor_types::ArmId;
 
@@ -29,7 +29,7 @@ impl UsageKind {
     }
 }
 
-/// The usage of an arm's trials in the attempts that count.
+/// The usage of an arm's trials in their counted tries.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BudgetCurve<'a> {
     pub arm: &'a ArmId,
@@ -42,9 +42,9 @@ pub struct BudgetCurve<'a> {
 }
 
 impl BudgetCurve<'_> {
-    /// Returns the share of all trials that resolve their task and use at most `budget`. A real
-    /// limit would give at least this share, because a trial that it cuts off may already have a
-    /// solution.
+    /// Returns the fraction of all trials that resolve their task and use at most `budget`. With a
+    /// real limit, the fraction would be at least this high, because a trial that the limit cuts
+    /// off may already have a solution.
     pub fn resolved_share(&self, budget: f64) -> f64 {
         let count = self.resolved.partition_point(|used| *used <= budget);
         count as f64 / self.trials.max(1) as f64

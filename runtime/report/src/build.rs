@@ -7,7 +7,7 @@ use crate::{ArmReport, RankAgreement, TaskReport, TrialResult, agreement::agreem
 
 pub const REPORT_SCHEMA: u32 = 1;
 
-/// What `report --format json` prints. Within a schema version, fields are only added.
+/// The output of `report --format json`. Within a schema version, fields are only added.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     pub schema_version: u32,
@@ -19,7 +19,7 @@ pub struct Report {
     /// verdict is missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rank_agreement: Vec<RankAgreement>,
-    /// Sentences about the run that readers must know besides the numbers. Shown below the tables.
+    /// Sentences about the run that readers need besides the numbers. Shown below the tables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
 }
@@ -30,7 +30,8 @@ impl Report {
         self.arms.iter().all(|arm| arm.complete)
     }
 
-    /// Returns the arms under study: the arms that are not controls, or all arms if there are only controls.
+    /// Returns the arms under study: all arms that are not controls, or all arms if there are only
+    /// controls.
     pub fn arms_under_study(&self) -> Vec<&ArmReport> {
         let study: Vec<&ArmReport> = self.arms.iter().filter(|arm| !arm.control).collect();
         if study.is_empty() { self.arms.iter().collect() } else { study }

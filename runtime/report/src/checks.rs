@@ -4,7 +4,7 @@ use proctor_types::plural;
 
 use crate::{ArmReport, Report, format::percent, limit_warnings, notes::unverified_reasons};
 
-/// The controls: `gold` must resolve every task, and `noop` must resolve none.
+/// The names of the controls. `gold` must resolve every task, and `noop` must resolve none.
 const GOLD: &str = "gold";
 const NOOP: &str = "noop";
 
@@ -26,7 +26,8 @@ pub struct Check {
     pub text: String,
 }
 
-/// Returns one line each for verdicts, integrity, controls, limits, faults, interruptions and attempts.
+/// Returns one line each about verdicts, integrity, controls, limits, faults, interruptions and
+/// attempts.
 pub fn checks(report: &Report) -> Vec<Check> {
     let mut all = vec![
         check_verdicts(report),
@@ -37,7 +38,7 @@ pub fn checks(report: &Report) -> Vec<Check> {
     let faults: u64 = report.arms.iter().map(|arm| arm.infrastructure_faults).sum();
     if faults > 0 {
         let faults = plural(faults, "infrastructure fault");
-        all.push(warning(format!("{faults}: not counted against an arm")));
+        all.push(warning(format!("{faults}: not counted against any arm")));
     }
     let damaged = report.tasks.iter().filter(|trial| !trial.damage.is_empty()).count();
     if damaged > 0 {
@@ -99,7 +100,7 @@ fn check_integrity(report: &Report) -> Check {
     good("No verdict is suspect".to_owned())
 }
 
-/// Gold must resolve every task, and noop must resolve none.
+/// Checks that gold resolves every task and that noop resolves none.
 fn check_controls(report: &Report) -> Check {
     let is = |arm: &&ArmReport, name: &str| arm.scaffold.as_deref().unwrap_or(&arm.name) == name;
     let judged: Vec<&ArmReport> =

@@ -1,4 +1,4 @@
-//! CSV for spreadsheets.
+//! Formats tables as CSV for spreadsheets.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,8 @@ use proctor_types::escape_unprintable_line;
 
 use crate::{Cell, Report, TRIALS, TrialRow};
 
-/// Formats the table `trials`: one row per trial, in plan order. Unknown values are empty.
+/// Formats the table `trials`: one row per trial, in plan order. Cells with unknown values are
+/// empty.
 pub fn trials_csv(report: &Report) -> String {
     let names: Vec<&str> = TRIALS.iter().map(|column| column.info.name).collect();
     let mut out = format!("{}\n", names.join(","));
@@ -23,7 +24,8 @@ pub fn csv_line(cells: &[Cell]) -> String {
     format!("{}\n", fields.join(","))
 }
 
-/// Formats one row per group of an arm, like FEA-Bench's tables by kind of repository and by added functions.
+/// Formats one row per group of each arm, like FEA-Bench's tables by repository category and by
+/// number of added functions.
 pub fn groups_csv(report: &Report) -> String {
     let mut out = String::from(
         "arm,arm_name,kind,group,tasks,trials,graded,resolved,resolved_rate,passed_rate,applied_rate\n",
@@ -64,7 +66,7 @@ fn format_cell(cell: &Cell) -> String {
     }
 }
 
-/// Formats a CSV field on one line. Escapes text that begins like a formula, because a spreadsheet
+/// Formats a CSV field on one line. Escapes text that starts like a formula, because a spreadsheet
 /// would evaluate it.
 pub(crate) fn format_field(text: &str) -> String {
     let text = escape_unprintable_line(text);
@@ -87,7 +89,7 @@ mod tests {
         for formula in ["=1+1", "+1", "-1", "@SUM(A1)", " =1", "\u{a0}=1"] {
             assert!(format_field(formula).starts_with('\''), "{formula:?}");
         }
-        // A spreadsheet skips these characters before a formula.
+        // Spreadsheets skip these characters before a formula.
         for formula in ["\t=1", "\r=1", "\u{200b}=1"] {
             assert!(format_field(formula).starts_with('\\'), "{formula:?}");
         }

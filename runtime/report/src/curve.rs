@@ -16,7 +16,7 @@ use crate::{
 
 pub const CURVE_SCHEMA: u32 = 1;
 
-/// What `curve --format json` prints, unrounded. Within a schema version, fields are only added.
+/// The output of `curve --format json`, unrounded. Within a schema version, fields are only added.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
     pub schema_version: u32,
@@ -31,7 +31,7 @@ pub struct Curve {
     pub cost: CurveCost,
 }
 
-/// Compares the curve with real first attempts that had the smaller limit.
+/// Compares the curve with a real run that had the smaller limit. Only first attempts are compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CurveCheck {
     pub arm: ArmId,
@@ -43,17 +43,17 @@ pub struct CurveCheck {
     pub tasks: u64,
     pub curve_resolved: u64,
     pub real_resolved: u64,
-    /// Tasks that only the curve or only the real run resolves.
+    /// Tasks that are resolved only on the curve, or only in the real run.
     pub curve_only: u64,
     pub real_only: u64,
-    /// (curve - real) / tasks. Null without tasks.
+    /// (curve - real) / tasks. Null if there are no tasks.
     pub gap: Option<f64>,
     /// 95 % interval of the gap.
     pub interval: Option<[f64; 2]>,
 }
 
 impl CurveCheck {
-    /// Compares the two verdicts of each task. The curve's verdict comes first.
+    /// Compares the two verdicts on each task. In each pair, the curve's verdict comes first.
     pub fn from_verdicts(
         (arm, name): (&ArmId, &str),
         (budget, at): (&str, f64),
@@ -91,7 +91,7 @@ pub struct CurvePoint {
     pub at: f64,
     /// Planned trials.
     pub trials: u64,
-    /// Trials with a verdict at this budget. The rates count trials without one as failures.
+    /// Trials with a verdict at this budget. The rates count trials without a verdict as failures.
     pub graded: u64,
     pub resolved: u64,
     pub resolved_rate: f64,
@@ -99,14 +99,14 @@ pub struct CurvePoint {
     pub interval: Option<[f64; 2]>,
     pub passed_rate: f64,
     pub passed_interval: Option<[f64; 2]>,
-    /// The model's prompt stated a larger budget than this one, so the model might have worked
-    /// differently.
+    /// Whether the model's prompt stated a larger budget than this one. The model might have worked
+    /// differently with this budget.
     pub truncated: bool,
     /// Trials that would have ended at this budget.
     pub bound: u64,
 }
 
-/// The first step after which a trial's work directory resolves the task.
+/// The first step after which the files in a trial's work directory resolve the task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FirstResolved {
     pub task: TaskId,
@@ -115,14 +115,15 @@ pub struct FirstResolved {
     #[serde(default)]
     pub name: String,
     pub attempt: u32,
-    /// Null if no graded tree resolves the task.
+    /// Null if no graded work tree resolves the task.
     pub step: Option<u64>,
-    /// Number of distinct trees among the steps. 0 if there was nothing to search, for example with
-    /// `gold`.
+    /// Number of distinct work trees among the steps. 0 if there was nothing to search, for example
+    /// with `gold`.
     #[serde(default)]
     pub trees: u64,
-    /// Whether every distinct tree up to that step was graded. If false, the search used bisection:
-    /// a tree between two graded trees with the same verdict is assumed to have that verdict, too.
+    /// Whether every distinct work tree up to that step was graded. If false, the search used
+    /// bisection: if two graded work trees have the same verdict, the trees between them are
+    /// assumed to have that verdict, too.
     pub exact: bool,
 }
 
@@ -130,12 +131,12 @@ pub struct FirstResolved {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CurveCost {
     pub model_calls: u64,
-    /// Gradings that were run. Known verdicts are free.
+    /// Gradings that were run. Verdicts that already existed are not included.
     pub gradings: u64,
 }
 
 impl CurvePoint {
-    /// Returns the point for one arm's trials, each with its verdict at this budget.
+    /// Returns the point for one arm's trials. Each trial comes with its verdict at this budget.
     pub fn from_trials(
         (budget, at): (&str, f64),
         trials: &[&TrialResult],
@@ -165,7 +166,7 @@ impl CurvePoint {
     }
 }
 
-/// Serializes 50 as `50` instead of `50.0`, because that is how the user wrote it.
+/// Serializes 50 as `50` instead of `50.0`, because the user wrote it without decimals.
 fn serialize_shortest<S: Serializer>(at: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     if at.fract() == 0.0 && *at < 1e15 {
         serializer.serialize_u64(*at as u64)
@@ -271,7 +272,7 @@ pub fn curve_csv(curve: &Curve) -> String {
     out
 }
 
-/// Returns a self-contained page with a plot and the table.
+/// Returns a self-contained HTML page with a plot and a table.
 pub fn curve_html(curve: &Curve) -> String {
     const STYLE: &str = "body{font:15px system-ui,sans-serif;margin:2em auto;max-width:52em;color:#222}\
         table{border-collapse:collapse}td,th{padding:.25em .8em;border-bottom:1px solid #ddd;text-align:right}\

@@ -1,14 +1,14 @@
-//! Formats rates, amounts and counts for people.
+//! Formats rates, amounts and counts for display.
 
-/// Formats an interval, with a line break before it so that it appears below the rate.
+/// Formats an interval with a line break in front, so that it appears below the rate.
 pub(crate) fn format_interval(interval: Option<[f64; 2]>) -> String {
     interval.map_or_else(String::new, |[lower, upper]| {
         format!("\n{:.1} - {:.1}", lower * 100.0, upper * 100.0)
     })
 }
 
-/// Formats a rate: `100 %`, `41.7 %`. A rate below 100 % never reads as 100 %, and a rate above 0
-/// never reads as 0.
+/// Formats a rate: `100 %`, `41.7 %`. Rates below 100 % are never shown as 100 %, and rates above 0
+/// are never shown as 0.
 pub fn percent(rate: f64) -> String {
     // Avoid `-0 %`: the sum of an empty list of floats is -0.0.
     let rate = rate + 0.0;
@@ -20,7 +20,7 @@ pub fn percent(rate: f64) -> String {
     }
 }
 
-/// Formats dollars: `$123`, `$12.30`, `$0.42`, `$0.0042`. Amounts from 100 dollars have no
+/// Formats dollars: `$123`, `$12.30`, `$0.42`, `$0.0042`. Amounts of 100 dollars or more have no
 /// decimals, amounts below 10 cents have more than two, and all others have two.
 pub fn dollars(amount: f64) -> String {
     if amount >= 100.0 {

@@ -6,7 +6,7 @@ use proctor_types::{ArmId, TaskId};
 
 use crate::{ArmReport, Report, TaskReport, format::percent, single_shot::BEYOND_WINDOW_MARK};
 
-/// The tasks with their trials under each of the given arms.
+/// Tasks with their trials under each of the given arms.
 #[derive(Debug, Clone)]
 pub struct Grid<'a> {
     /// Tasks in plan order.
@@ -16,12 +16,13 @@ pub struct Grid<'a> {
 #[derive(Debug, Clone)]
 pub struct GridRow<'a> {
     pub task: &'a TaskId,
-    /// The trials of this task under each arm. Empty if the arm does not have the task.
+    /// The trials of this task under each arm. An arm's list is empty if the arm does not have the
+    /// task.
     pub cells: Vec<Vec<&'a TaskReport>>,
 }
 
 impl GridRow<'_> {
-    /// Returns the sum over arms of the share of trials that resolve the task.
+    /// Returns the fraction of trials that resolve the task, summed over the arms.
     pub fn score(&self) -> f64 {
         self.cells.iter().filter_map(|cell| resolved_share(cell)).sum()
     }
@@ -33,14 +34,15 @@ impl GridRow<'_> {
 
 impl Grid<'_> {
     /// Returns three counts: tasks that every trial resolves, tasks that no trial resolves, and the
-    /// others.
+    /// remaining tasks.
     pub fn task_counts(&self) -> [usize; 3] {
         let count = |resolved| self.rows.iter().filter(|row| row.all_trials_have(resolved)).count();
         let (all, none) = (count(true), count(false));
         [all, none, self.rows.len() - all - none]
     }
 
-    /// Returns the number of tasks that only some of the arm's trials resolve. `arm` is the arm's index.
+    /// Returns the number of tasks that some but not all of the arm's trials resolve. `arm` is the
+    /// arm's index.
     pub fn mixed_task_count(&self, arm: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| row.cells.get(arm));
         cells
@@ -49,13 +51,13 @@ impl Grid<'_> {
     }
 }
 
-/// Returns the share of trials that resolve the task. `None` without trials.
+/// Returns the fraction of trials that resolve the task. `None` if there are no trials.
 pub fn resolved_share(cell: &[&TaskReport]) -> Option<f64> {
     let resolved = cell.iter().filter(|trial| trial.resolved == Some(true)).count();
     (!cell.is_empty()).then(|| resolved as f64 / cell.len() as f64)
 }
 
-/// Builds the grid of a report for these arms. Tasks that none of the arms has are left out.
+/// Builds the grid of a report for the given arms. Tasks that none of these arms have are left out.
 pub fn build_grid<'a>(report: &'a Report, arms: &[&ArmReport]) -> Grid<'a> {
     let mut seen: BTreeSet<&TaskId> = BTreeSet::new();
     let mut order: Vec<&TaskId> = Vec::new();

@@ -4,7 +4,7 @@ use proctor_types::Label;
 
 use crate::Report;
 
-/// Adds the labels of a run to its trials, and counts trials by label for each arm.
+/// Adds a run's labels to the trials in its report, and counts trials by label for each arm.
 pub fn add_labels(report: &mut Report, labels: &[Label]) {
     for trial in &mut report.tasks {
         let of_it = labels.iter().filter(|label| {

@@ -1,7 +1,7 @@
-//! Builds the report: the results of a plan's trials, as stable JSON and as tables.
+//! Builds the report: the results of a plan's trials, as JSON with a stable schema and as tables.
 //!
-//! The denominator is always the number of planned trials. A trial without a verdict counts as not
-//! resolved, and the bounds show how much the rate can still change.
+//! The denominator of every rate is the number of planned trials. A trial without a verdict counts
+//! as not resolved, and the bounds show how much the rate can still change.
 
 mod agreement;
 mod arm;

@@ -4,7 +4,7 @@ use proctor_types::{ExitCause, NoisePolicy, plural};
 
 use crate::{TaskReport, format::percent, limits::can_cause_failure};
 
-/// Returns a warning if more than a few of an arm's failures ended at a limit.
+/// Returns a warning if more than a few of an arm's failed trials ended at a limit.
 pub(crate) fn limit_warning<'a>(
     arm: &str,
     trials: impl Iterator<Item = &'a TaskReport>,
@@ -12,8 +12,8 @@ pub(crate) fn limit_warning<'a>(
     let failed: Vec<_> = trials.filter(|trial| trial.resolved == Some(false)).collect();
     let mut bound: Vec<String> = failed.iter().filter_map(|trial| failure_limit(trial)).collect();
     let (all, limited) = (failed.len(), bound.len());
-    // If the table is unreadable, warn from the first trial on. The error itself is reported when a
-    // trial runs.
+    // If the table of thresholds is unreadable, warn from the first trial on. The read error itself
+    // is reported when a trial runs.
     let many = NoisePolicy::shipped().map_or(0.0, |policy| policy.failures_at_a_limit);
     if limited as f64 <= many * all as f64 {
         return None;
@@ -32,14 +32,14 @@ pub(crate) fn limit_warning<'a>(
             false => "ended at a limit",
         };
     Some(format!(
-        "{arm}: warning: {limited} of {} ({share}) {how} ({}); the limit is part of this score.",
+        "{arm}: warning: {limited} of {} ({share}) {how} ({}); the score depends on this limit.",
         plural(all, "failure"),
         kinds.join(", ")
     ))
 }
 
-/// Returns a warning if the scaffold itself ended more than a few of an arm's trials. These trials
-/// are scored, but their results do not measure the model.
+/// Returns a warning if a failure of the scaffold itself ended more than a few of an arm's trials.
+/// These trials are scored, but their results say little about the model.
 pub(crate) fn scaffold_warning<'a>(
     arm: &str,
     trials: impl Iterator<Item = &'a TaskReport>,
@@ -65,14 +65,14 @@ pub(crate) fn scaffold_warning<'a>(
     ))
 }
 
-/// Returns the cause if the scaffold failed and thereby ended the trial. Empty turns don't count,
-/// because the model causes them. A scaffold that finished hasn't failed.
+/// Returns the cause if the trial ended because the scaffold failed. Empty turns don't count,
+/// because the model causes them. A scaffold that exited normally hasn't failed.
 fn scaffold_failure(trial: &TaskReport) -> Option<String> {
     let failed = |cause: &ExitCause| !matches!(cause, ExitCause::EmptyTurn | ExitCause::Finished);
     trial.cause.filter(failed).map(|cause| cause.to_string())
 }
 
-/// Returns the limit that ended a failed trial, or may have ended it.
+/// Returns the limit that ended a failed trial, or that may have ended it.
 fn failure_limit(trial: &TaskReport) -> Option<String> {
     let of_sandbox = || {
         let touched = trial.touched.iter().find(|limit| can_cause_failure(limit));

@@ -1,14 +1,15 @@
 //! Wraps lines for a terminal.
 
-/// Lines longer than this are wrapped. Shorter lines stay intact, because a reader may search for them.
+/// Lines longer than this many characters are wrapped. Shorter lines stay intact, because users may
+/// search for them.
 const WRAP_THRESHOLD: usize = 400;
 /// The width of wrapped lines.
 const WIDTH: usize = 100;
-/// Prefix of the continuation of a wrapped line.
+/// Indentation of a wrapped line's continuation.
 const INDENT: &str = "    ";
 
-/// Wraps lines of more than 400 characters at spaces, to a width of 100. Long lines are common in
-/// faults, which quote the output of an endpoint or a shell. No text is left out.
+/// Wraps lines of more than 400 characters at spaces, to a width of 100. Such lines are common in
+/// fault messages, which quote the output of an endpoint or a shell. No text is left out.
 pub fn wrap_long_lines(text: &str) -> String {
     let lines = text.split('\n').map(|line| {
         if line.chars().count() > WRAP_THRESHOLD {
@@ -20,7 +21,7 @@ pub fn wrap_long_lines(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Wraps a line as a paragraph of 80 columns.
+/// Wraps a line into a paragraph 80 columns wide.
 pub(crate) fn wrap_paragraph(line: &str) -> String {
     break_line(line, crate::table::TERMINAL_WIDTH)
 }
@@ -45,7 +46,7 @@ fn break_line(line: &str, width: usize) -> String {
     out
 }
 
-/// Splits a word that is longer than a line.
+/// Splits a word that is longer than a line into pieces.
 fn split_word(word: &str, width: usize) -> Vec<String> {
     let room = width.saturating_sub(INDENT.len()).max(1);
     let characters: Vec<char> = word.chars().collect();

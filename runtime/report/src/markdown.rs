@@ -1,4 +1,4 @@
-//! Markdown for a pull request.
+//! Formats the report as Markdown for a pull request.
 
 use std::fmt::Write as _;
 
@@ -13,8 +13,8 @@ use crate::{
 /// compared; `proctor compare` shows the rest.
 const MAX_ARMS_WITH_ALL_METRICS: usize = 3;
 
-/// Formats arms, groups, comparisons and findings as Markdown. Text from a run is put into code
-/// spans, so that none of it becomes a link, a mention or markup.
+/// Formats arms, groups, comparisons and findings as Markdown. Text that comes from a run is put
+/// into code spans, so that it cannot become a link, a mention or other markup.
 pub fn markdown(report: &Report, comparison: Option<&Comparison>, shown: GroupSelection) -> String {
     let mut out = String::from(
         "| arm | Resolved | 95 % | Passed | 95 % | %Apply | tokens in / out | steps | tool calls | paid |\n\
@@ -117,7 +117,7 @@ fn arm_row(arm: &ArmReport) -> String {
     )
 }
 
-/// Formats the effect of limits and waits on each arm.
+/// Formats a table of how limits and waits affected each arm.
 fn noise_section(report: &Report) -> String {
     let rows = noise_rows(report);
     if rows.is_empty() {
@@ -158,8 +158,8 @@ fn group_section(report: &Report, table: &GroupTable<'_>) -> String {
     out
 }
 
-/// Formats text as a code span with a fence that does not occur in the text. Bars are escaped,
-/// because they would end a table cell even in a code span.
+/// Formats text as a code span with a fence that does not occur in the text. Vertical bars are
+/// escaped, because they would end a table cell even inside a code span.
 fn code_span(text: &str) -> String {
     let text = escape_unprintable_line(text).replace('|', "\u{a6}");
     let longest = text.split(|character| character != '`').map(str::len).max().unwrap_or(0);

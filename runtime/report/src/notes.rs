@@ -1,5 +1,5 @@
-//! Findings that a table of numbers cannot show: missing, corrupt or doubtful results, and results
-//! that are counted separately.
+//! Findings that the tables of numbers cannot show: missing, corrupt or doubtful results, and
+//! results that are counted separately.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -10,13 +10,13 @@ use crate::{
     repeats::deduplicate_errors,
 };
 
-/// Maximum number of responders named in a mixture, and of trials named for the same error.
+/// Maximum number of responders named in one sentence, and of trials named for the same error.
 const MAX_NAMED: usize = 5;
 
-/// Maximum number of trials named for a condition that many may share.
+/// Maximum number of trials named for a condition that many trials may have.
 const MAX_EXAMPLES: usize = 2;
 
-/// Whether a finding about several trials has one line in total, or one line for each trial.
+/// Whether a finding about several trials is one line in total, or one line per trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detail {
     /// One line for all trials.
@@ -24,7 +24,7 @@ pub(crate) enum Detail {
     Full,
 }
 
-/// The importance of a finding. If space is limited, the first ranks are shown.
+/// The importance of a finding. If space is limited, findings with the first ranks are shown first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rank {
     /// Something is missing or corrupt, or the run has a remark.
@@ -47,8 +47,8 @@ pub(crate) struct Note {
     pub(crate) lines: Vec<String>,
 }
 
-/// Returns one sentence for each fact that the numbers do not show. Detail lines begin with two
-/// spaces and follow their sentence. A finding about several trials has one line.
+/// Returns one sentence for each finding. Detail lines begin with two spaces and follow their
+/// sentence. A finding about several trials is one line.
 pub fn findings(report: &Report) -> Vec<String> {
     notes(report, Detail::Brief).into_iter().flat_map(|note| note.lines).collect()
 }
@@ -151,7 +151,7 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
     for arm in report.arms.iter().filter(|arm| arm.outgrown > 0) {
         let trials = plural(arm.outgrown, "trial");
         let text = format!(
-            "{}: outgrown in {trials}: a response was larger than its request allowed. Token and cost limits may be exceeded by more than one response.",
+            "{}: outgrown in {trials}: a response used more than the amount reserved for its request. Token and cost limits may be exceeded by more than the last response.",
             arm.name
         );
         add(Rank::Known, text);
@@ -235,7 +235,7 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
         faults.map(|(trial, fault)| (trial_name(report, trial), fault.clone())).collect();
     if !faults.is_empty() {
         let word = noun_for_count(faults.len(), "fault");
-        let mut lines = vec![format!("Infrastructure {word} (not counted against an arm):")];
+        let mut lines = vec![format!("Infrastructure {word} (not counted against any arm):")];
         lines.extend(
             deduplicate_errors(faults, MAX_NAMED).into_iter().map(|line| format!("  {line}")),
         );
@@ -246,7 +246,8 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
     all
 }
 
-/// Returns one line for each error, or for each trial.
+/// Returns one line per distinct error for [`Detail::Brief`], or one line per trial for
+/// [`Detail::Full`].
 fn error_lines(errors: Vec<(String, String)>, detail: Detail) -> Vec<String> {
     match detail {
         Detail::Brief => deduplicate_errors(errors, MAX_EXAMPLES),
@@ -260,8 +261,8 @@ fn doubtful_verdicts(report: &Report) -> Vec<(String, String)> {
     let word = |trial: &TaskReport| match trial.integrity {
         Some(Integrity::Suspect) => Some("suspect"),
         Some(Integrity::Contaminated) => Some("contaminated"),
-        // Unverified verdicts are counted in one line for the arm. If the tests have no canary,
-        // every verdict is unverified.
+        // Unverified verdicts get a single line per arm. If the tests have no canary, every verdict
+        // is unverified.
         Some(Integrity::Clean | Integrity::Unverified) | None => None,
     };
     let line = |trial: &TaskReport| {
@@ -278,8 +279,8 @@ fn doubtful_verdicts(report: &Report) -> Vec<(String, String)> {
     report.tasks.iter().filter_map(line).collect()
 }
 
-/// Returns why the verdicts of an arm, or of all arms, are unverified, most frequent reason first.
-/// If there are several reasons, each has its number of verdicts.
+/// Returns why the verdicts of one arm, or of all arms, are unverified, with the most frequent
+/// reason first. If there are several reasons, each is followed by its number of verdicts.
 pub(crate) fn unverified_reasons(report: &Report, arm: Option<&ArmId>) -> String {
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     for trial in report.tasks.iter().filter(|trial| arm.is_none_or(|arm| trial.arm == *arm)) {
@@ -297,8 +298,8 @@ pub(crate) fn unverified_reasons(report: &Report, arm: Option<&ArmId>) -> String
     }
 }
 
-/// Describes trials that were interrupted. The steps at which they resumed differ from trial to
-/// trial, so they are only listed if there are few trials.
+/// Describes trials that were interrupted. The steps after which trials resumed vary, so they are
+/// only listed if there are few such trials.
 fn describe_interruptions(report: &Report, detail: Detail) -> Vec<String> {
     let all = report.tasks.iter().filter(|trial| !trial.interruptions.is_empty());
     let all: Vec<(String, String)> = all
@@ -316,7 +317,7 @@ fn describe_interruptions(report: &Report, detail: Detail) -> Vec<String> {
 }
 
 /// Returns why an arm's trials failed, most frequent reason first: `8 assertion, 3 out of budget
-/// and 2 more`. `None` if no trial failed.
+/// and 2 more`. `None` if no failed trial has a reason.
 pub fn failure_reasons(arm: &ArmReport, named: usize) -> Option<String> {
     let counts = sort_by_count(&arm.reasons);
     let more: u64 = counts.iter().skip(named).map(|(_, count)| count).sum();
@@ -329,7 +330,7 @@ pub fn failure_reasons(arm: &ArmReport, named: usize) -> Option<String> {
     (!told.is_empty()).then(|| told.join(", ") + &more)
 }
 
-/// Formats a total cost. `known` is false if some response has no price.
+/// Formats a total cost. `known` is false if some responses have no price.
 fn format_cost_sum(sum: f64, known: bool) -> String {
     match known || sum > 0.0 {
         true => format!("${sum:.4}"),
@@ -337,7 +338,7 @@ fn format_cost_sum(sum: f64, known: bool) -> String {
     }
 }
 
-/// Lists the models, providers and server configurations that responded in one arm.
+/// Lists the models, providers and server configurations that responded to one arm's requests.
 pub(crate) fn describe_responders(responders: &Responders) -> String {
     let all = responders.by_count();
     let mut named: Vec<String> = all

@@ -1,8 +1,8 @@
-//! Finds arms that no other arm beats in both cost and score.
+//! Finds the arms that are on the Pareto front of cost and score.
 
-/// Returns whether each point of cost and score is on the Pareto front. A point is not on it if
-/// another point costs no more, scores no less, and is better in one of the two. Equal points are
-/// both on the front.
+/// Returns whether each point (cost, score) is on the Pareto front. A point is not on the front if
+/// another point costs no more, scores no less, and is better in at least one of the two. If two
+/// points on the front are equal, both are on it.
 pub fn pareto_front(points: &[(f64, f64)]) -> Vec<bool> {
     let beats = |one: &(f64, f64), other: &(f64, f64)| {
         one.0 <= other.0 && one.1 >= other.1 && (one.0 < other.0 || one.1 > other.1)
@@ -19,8 +19,8 @@ mod tests {
         let cheap = (0.1, 0.2);
         let good = (0.5, 0.6);
         let best = (0.9, 0.7);
-        // In this order: more expensive than `good` and worse, as good as `best` but more
-        // expensive, as expensive as `cheap` but worse.
+        // In this order: more expensive than `good` and worse; as good as `best` but more
+        // expensive; as expensive as `cheap` but worse.
         let beaten = [(0.6, 0.5), (1.0, 0.7), (0.1, 0.1)];
         let all = [cheap, beaten[0], good, beaten[1], best, beaten[2]];
         assert_eq!(pareto_front(&all), [true, false, true, false, true, false]);

@@ -16,18 +16,20 @@ pub struct Ratio {
     pub value: f64,
     /// Null if there is one task, or if all tasks have the same ratio.
     pub lower: Option<f64>,
-    /// Null if `lower` is null, or if the data gives no upper bound.
+    /// Null if `lower` is null, or if the data does not determine an upper bound.
     pub upper: Option<f64>,
 }
 
 impl Ratio {
-    /// Returns the ratio of the first sum to the second; each pair is one task. `None` if the second sum is 0.
+    /// Returns the sum of the first values divided by the sum of the second values. Each pair
+    /// belongs to one task. `None` if the second sum is 0.
     pub(crate) fn from_tasks(tasks: &[(f64, f64)]) -> Option<Self> {
         let found = statistics::ratio(tasks, CONFIDENCE_LEVEL)?;
         Some(Self { value: found.value, lower: found.lower, upper: found.upper })
     }
 
-    /// Returns the ratio of the second sum to the first. `None` if the first sum is 0.
+    /// Returns the inverse ratio: the second sum divided by the first. `None` if the first sum is
+    /// 0.
     pub(crate) fn inverse(self) -> Option<Self> {
         let inverted = |value: f64| (value > 0.0).then_some(1.0 / value);
         let value = inverted(self.value)?;
@@ -50,10 +52,10 @@ impl Ratio {
 /// counts as not resolved, but the interval covers both outcomes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct PerResolved {
-    /// US dollars. Absent if some response has no price, or if nothing was billed.
+    /// US dollars. Absent if some responses have no price, or if nothing was billed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<Ratio>,
-    /// Input and output tokens. Absent if they were not counted.
+    /// Input and output tokens. Absent if the tokens were not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Ratio>,
 }
@@ -99,7 +101,8 @@ fn ratio_clustered_by_task(
             .collect();
         Ratio::from_tasks(&pairs)
     };
-    // The lower end assumes that every trial without a verdict is resolved.
+    // The lower end assumes that every trial without a verdict is resolved, and the upper end that
+    // none is.
     let (few, many) = (with(0.0)?, with(1.0)?);
     Some(Ratio { lower: many.lower, upper: many.lower.and(few.upper), ..few })
 }

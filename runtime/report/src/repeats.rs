@@ -1,9 +1,11 @@
-//! Prints a repeated error once, with a count.
+//! Merges repeated errors into one line with a count.
 
-/// A word with a digit and at least this many letters is treated as the id of one request or trial.
+/// A word that contains a digit and is at least this long is treated as the id of a request or
+/// trial. In characters.
 const MIN_ID_LENGTH: usize = 16;
 
-/// Returns a key that is the same for equal errors: the error without the ids of requests and trials.
+/// Returns a key that is the same for equal errors: the error message without the ids of requests
+/// and trials.
 pub fn error_key(error: &str) -> String {
     let is_of_word = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
     let mut key = String::with_capacity(error.len());
@@ -21,8 +23,8 @@ pub fn error_key(error: &str) -> String {
     key
 }
 
-/// Takes pairs of location and error. Returns one line per distinct error, in order of first
-/// occurrence, with the locations, the count and the error. A line names at most `named` locations.
+/// Takes pairs of a location and an error. Returns one line per distinct error, with its locations,
+/// count and message, in order of first occurrence. A line names at most `named` locations.
 pub fn deduplicate_errors(
     errors: impl IntoIterator<Item = (String, String)>,
     named: usize,

@@ -1,4 +1,5 @@
-//! Reads a run directory: the results of its trials, their report, and remarks about the numbers.
+//! Reads the results of a run directory's trials, builds their report, and collects remarks about
+//! the numbers.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -20,10 +21,11 @@ use crate::{Report, SingleShot, TaskFacts, TrialResult, add_labels, build_report
 /// The file that the scaffold `single-shot` writes.
 const SINGLE_SHOT_FILE: &str = "scaffold/single-shot.json";
 
-/// Builds the report of one run directory. Trials in `known` are not read again; an empty map reads all of them.
+/// Builds the report of one run directory. Trials whose results are in `known` are not read again.
+/// If `known` is empty, all trials are read.
 ///
 /// # Errors
-/// The run directory cannot be read.
+/// Fails if the run directory cannot be read.
 pub fn build_run_report(
     path: &Path,
     known: HashMap<TrialId, CheckedTrial>,
@@ -47,7 +49,7 @@ pub fn build_run_report(
 /// Adds the factors of each arm, and the origin of forked arms.
 ///
 /// # Errors
-/// The plan cannot be read.
+/// Fails if the plan cannot be read.
 pub fn add_arm_details(report: &mut Report, run: &Path) -> Result<(), RecordError> {
     for arm in RunDir::open_read_only(run)?.read_run()?.arms {
         if let Some(shown) = report.arms.iter_mut().find(|shown| shown.arm == arm.id) {
@@ -57,11 +59,11 @@ pub fn add_arm_details(report: &mut Report, run: &Path) -> Result<(), RecordErro
     Ok(())
 }
 
-/// Returns the remarks that readers of a run's numbers must know, and whether the plan is corrupt.
-/// With `verify`, this also checks the plan's copy.
+/// Returns the remarks that readers of a run's numbers need, and whether the plan is corrupt. With
+/// `verify`, the plan's copy is checked, too.
 ///
 /// # Errors
-/// The plan cannot be read.
+/// Fails if the plan cannot be read.
 pub fn run_remarks(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool), RecordError> {
     let run = RunDir::open_read_only(run)?;
     let (record, damage) = if verify { run.verify_run()? } else { run.check_run()? };
@@ -161,18 +163,18 @@ pub fn run_remarks(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool),
     Ok((remarks, damaged))
 }
 
-/// Capitalizes the first letter.
+/// Converts the first letter to upper case.
 fn capitalize(text: &str) -> String {
     let mut rest = text.chars();
     rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
 }
 
-/// Returns the result of every trial of the plan, in order. With `verify`, trials are read one
-/// after the other, so that a blob that several trials share is checked only once. Otherwise they
-/// are read in parallel, with one thread per core.
+/// Returns the result of every trial in the plan, in order. With `verify`, trials are read one
+/// after the other, so that a blob that several trials share is checked only once. Otherwise,
+/// trials are read in parallel, with one thread per core.
 ///
 /// # Errors
-/// The plan cannot be read.
+/// Fails if the plan cannot be read.
 pub fn read_results(path: &Path, verify: bool) -> Result<Vec<TrialResult>, RecordError> {
     let run = RunDir::open_read_only(path)?;
     let record: RunRecord = run.read_run()?;
@@ -187,13 +189,13 @@ pub fn read_results(path: &Path, verify: bool) -> Result<Vec<TrialResult>, Recor
     Ok(parallel_map(&planned, |found| read_trial_result(&run, found)))
 }
 
-/// Returns the result of one trial of a run's plan.
+/// Returns the result of one trial in a run's plan.
 pub fn read_trial_result(run: &RunDir, found: &PlannedTrial<'_>) -> TrialResult {
     build_trial_result(run, found, run.check(&found.id()))
 }
 
-/// Returns the result of one trial. If a file cannot be read, the error is reported for this trial
-/// and does not affect others.
+/// Returns the result of one trial. If one of its files cannot be read, the error is recorded in
+/// this result, and other trials are unaffected.
 fn build_trial_result(
     run: &RunDir,
     found: &PlannedTrial<'_>,
@@ -231,8 +233,8 @@ fn build_trial_result(
     }
 }
 
-/// Reads the facts that a single-response trial stores next to its trajectory. An unreadable file
-/// is ignored, because no verdict depends on it.
+/// Reads the facts that a single-response trial stores next to its trajectory. If the file is
+/// unreadable, it is ignored, because no verdict depends on it.
 fn read_single_shot(run: &RunDir, id: &TrialId) -> Option<SingleShot> {
     let bytes = proctor_files::read(&run.trial_dir(id).path().join(SINGLE_SHOT_FILE)).ok()?;
     serde_json::from_slice(&bytes).ok()

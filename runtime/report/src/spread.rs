@@ -1,4 +1,4 @@
-//! Uncertainty of an arm's rates: intervals, attempts, variance.
+//! Uncertainty of an arm's rates: confidence intervals, pass@k and variance.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{TrialResult, rounding::round_to_four_decimals};
 
-/// Lower and upper ends of 95 % intervals. Null without a trial.
+/// Lower and upper ends of 95 % intervals. Null if there are no trials.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Intervals {
     pub resolved_rate: Option<[f64; 2]>,
@@ -20,8 +20,8 @@ pub struct Intervals {
     pub pass_hat_k: BTreeMap<u32, [f64; 2]>,
 }
 
-/// The variance of `resolved` (0 or 1) over all trials, split into variance between tasks and
-/// variance between attempts at one task.
+/// The variance of `resolved` (0 or 1) over all trials, split into the variance between tasks and
+/// the variance between attempts at the same task.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct VarianceReport {
     pub between_tasks: f64,
@@ -29,8 +29,8 @@ pub struct VarianceReport {
 }
 
 pub(crate) fn intervals(trials: &[&TrialResult]) -> Intervals {
-    // Keep two more decimals than in other figures. Tables show three, and rounding to four here
-    // first would mean rounding twice.
+    // Keep two more decimals than in other figures. Tables show three decimals, and rounding to
+    // four first would round twice.
     let rounded = |interval: Option<[f64; 2]>| {
         interval.map(|ends| ends.map(|end| (end * 1e6).round() / 1e6 + 0.0))
     };
@@ -92,8 +92,8 @@ fn group_by_task<'a, T>(
 }
 
 /// Returns pass@k for every k up to the number of attempts at each task, averaged over tasks. Empty
-/// with one attempt. Also empty while a verdict is missing, because an estimate from only the
-/// graded trials would be biased.
+/// if there is only one attempt per task. Also empty while a verdict is missing, because an
+/// estimate from only the graded trials would be biased.
 pub(crate) fn pass_at_k(trials: &[&TrialResult]) -> BTreeMap<u32, f64> {
     estimate_by_k(trials, all_ks, statistics::pass_at_k, rounded_mean)
 }
@@ -106,10 +106,9 @@ fn all_ks(most: u32) -> Vec<u32> {
     (1..=most).collect()
 }
 
-/// Returns the values of k that have an interval and a column in tables. Up to five attempts, this
-/// is every k. Beyond that, it is 1, 2, 5, the powers of ten, and the number of attempts.
-///
-/// A table has no room for 500 columns, and computing 25 intervals took most of the time of a
+/// Returns the values of k that have an interval and a column in tables: every k up to five. With
+/// more than five attempts: 1, 2, 5, the powers of ten, and the number of attempts.
+/// A table has no room for 500 columns, and 25 intervals took up most of the time needed to build a
 /// report.
 pub fn displayed_ks(most: u32) -> Vec<u32> {
     if most <= 5 {

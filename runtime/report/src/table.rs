@@ -1,4 +1,4 @@
-//! Tables that fit a terminal of 80 columns.
+//! Formats tables that fit a terminal of 80 columns.
 
 use comfy_table::{
     Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width,
@@ -8,17 +8,18 @@ use comfy_table::{
 /// Terminal width that every table must fit.
 pub(crate) const TERMINAL_WIDTH: usize = 80;
 
-/// Minimum width of a column of wrapped text.
+/// Minimum width of a column with wrapped text.
 const MIN_COLUMN_WIDTH: usize = 8;
-/// Width of a border and the spaces around a cell.
+/// Combined width of a cell's border and the spaces around its text.
 const CELL_PADDING: usize = 3;
-/// Width of a task's or an arm's name in a table of tasks by arms.
+/// Maximum width of a task's or an arm's name in a table of tasks by arms.
 const NAME_WIDTH: usize = 24;
 /// Maximum number of characters in a cell. Names in imported files can have any length, but the
-/// table library counts characters in 16 bits.
+/// table library uses 16 bits to count characters.
 const MAX_CELL_LENGTH: usize = 1_000;
 
-/// Formats a table. Columns of numbers (`right`) are never wrapped; the others share the remaining width.
+/// Formats a table. Columns of numbers (`right`) are never wrapped; the other columns share the
+/// remaining width.
 pub(crate) fn format_table(
     headers: &[&str],
     rows: impl Iterator<Item = Vec<String>>,
@@ -50,7 +51,7 @@ pub(crate) fn format_table(
 }
 
 /// Formats a table with a first column of names and one column for each arm. Arms that do not fit
-/// continue in another table below.
+/// are moved to another table below.
 pub(crate) fn format_table_by_arms(headers: &[&str], rows: Vec<Vec<String>>) -> String {
     let wide = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(String::as_str);
@@ -82,7 +83,7 @@ pub(crate) fn format_table_by_arms(headers: &[&str], rows: Vec<Vec<String>>) -> 
     out
 }
 
-/// Truncates a text that does not fit into a table. The JSON has the whole text.
+/// Truncates a text that does not fit into a table cell. The JSON report contains the full text.
 fn truncate(text: String) -> String {
     match text.char_indices().nth(MAX_CELL_LENGTH) {
         Some((at, _)) => format!("{}\u{2026}", &text[..at]),
@@ -90,7 +91,7 @@ fn truncate(text: String) -> String {
     }
 }
 
-/// Returns the length of the longest line in characters.
+/// Returns the length of the longest line, in characters.
 fn longest_line(text: &str) -> usize {
     text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }

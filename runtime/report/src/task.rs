@@ -21,7 +21,7 @@ pub struct TaskReport {
     pub task: TaskId,
     pub arm: ArmId,
     pub attempt: u32,
-    /// The outcome's name; null while the trial has not ended.
+    /// The name of the outcome. Null while the trial has not ended.
     pub outcome: Option<String>,
     /// Null without a verdict.
     pub resolved: Option<bool>,
@@ -30,24 +30,24 @@ pub struct TaskReport {
     /// The classes of evidence against a suspect or contaminated verdict.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub evidence_classes: BTreeSet<EvidenceClass>,
-    /// Why the verdict is unverified, as worded in `configs/evidence.toml`.
+    /// Why the verdict is unverified, in the words of `configs/evidence.toml`.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub unverified: BTreeSet<String>,
-    /// The marks that a quality file gives the task. Empty without a quality file.
+    /// The task's marks in the quality file. Empty without a quality file.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub marks: BTreeSet<QualityMark>,
     /// Labels that people gave the trial and its steps (`proctor label`).
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub labels: BTreeSet<String>,
-    /// Whether there is a verdict that can be trusted. If false, the trial has no score. That is
-    /// not the same as a score of zero.
+    /// Whether there is a verdict that can be trusted. If false, the trial has no score, as opposed
+    /// to a score of zero.
     #[serde(default)]
     pub score_valid: bool,
-    /// Why the task is not resolved, from a closed set (`docs/report.md`). Null if the task is
-    /// resolved or the reason is not yet known.
+    /// Why the task is not resolved: one of a fixed set of reasons (`docs/report.md`). Null if the
+    /// task is resolved or the reason is not yet known.
     #[serde(default)]
     pub reason: Option<FailureReason>,
-    /// The trial's failed tests by exception class (`docs/report.md`).
+    /// Number of the trial's failed tests, by exception class (`docs/report.md`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub exceptions: BTreeMap<String, u64>,
     /// The trial's own limit that ended it, or null.
@@ -56,42 +56,42 @@ pub struct TaskReport {
     /// Limits that the trial's sandbox hit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub touched: Vec<SandboxLimit>,
-    /// Limits that a sandbox of the grading hit.
+    /// Limits that the sandboxes hit during grading.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub grading_touched: BTreeSet<SandboxLimit>,
-    /// The same as in `outcome.json`.
+    /// The same measurements as in `outcome.json`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Box<Noise>>,
     /// The environment in which the trial was graded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<EnvironmentRecord>,
-    /// Each policy's reason, if the policies disagree on `resolved`.
+    /// Each policy's reason, if the policies disagree about `resolved`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub policies_differ: BTreeMap<String, String>,
     pub steps: Option<u64>,
-    /// Cost in US dollars of the attempt that counts, without responses after the limit. Null if
-    /// some response has no price.
+    /// Cost of the counted try in US dollars, without responses received after a limit was reached.
+    /// Null if some responses have no price.
     pub cost_usd: Option<f64>,
-    /// Cost in US dollars of all attempts and all responses. Null if nothing was started, or if
-    /// some response has no price.
+    /// Cost of all tries and all responses in US dollars. Null if nothing was started, or if some
+    /// responses have no price.
     #[serde(default)]
     pub paid_usd: Option<f64>,
     #[serde(default, skip_serializing_if = "EarlierTriesReport::is_empty")]
     pub earlier_tries: EarlierTriesReport,
     pub wall_seconds: Option<f64>,
-    /// Time spent waiting for the endpoint. It does not count as working time.
+    /// Time spent waiting for the endpoint. This time does not count as working time.
     #[serde(default)]
     pub waited_seconds: Option<f64>,
-    /// Some response used more than the amount reserved for its request.
+    /// Whether some response used more than the amount reserved for its request.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outgrown: bool,
     /// The infrastructure fault that ended the trial, as a sentence with its hint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
-    /// Files of the trial that differ from the record, each with a way to fix it.
+    /// Files of the trial that differ from the record, each with a fix.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damage: Vec<String>,
-    /// Details of a single-response trial: what was shown, and how the response was applied.
+    /// Details of a single-response trial: the files shown, and how the response was applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub single_shot: Option<SingleShot>,
     /// For `scaffold_exited`: `crashed`, `idle`, `approval`, `empty_turn`, `loop` or `finished`.
@@ -103,13 +103,14 @@ pub struct TaskReport {
     /// Whether the trial was resumed or started over, as in `outcome.json`.
     #[serde(default, skip_serializing_if = "Interruptions::is_empty")]
     pub interruptions: Interruptions,
-    /// Usage of the attempt that counts: tokens by class, side requests, responses after the limit.
+    /// Usage of the counted try: tokens by class, side requests, responses received after a limit
+    /// was reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent: Option<Spending>,
-    /// Tool calls in the record.
+    /// Number of recorded tool calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<u64>,
-    /// Tool calls whose arguments could not be parsed.
+    /// Number of tool calls whose arguments could not be parsed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub malformed_calls: Option<u64>,
     /// Total time spent in tools.
@@ -129,7 +130,7 @@ pub struct TaskReport {
     pub level: Option<u32>,
 }
 
-/// Counts of expected tests in a verdict.
+/// Numbers of expected tests in a verdict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestCounts {
     pub fail_to_pass: u64,
@@ -176,8 +177,8 @@ impl TaskReport {
             touched: trial_noise(trial).map(|noise| noise.touched.clone()).unwrap_or_default(),
             grading_touched: verdict.into_iter().flat_map(limits_reached_in_grading).collect(),
             noise: outcome.and_then(|outcome| outcome.noise.clone()),
-            // Leave out the CPU variables. Verdicts have them, and the same twelve variables in
-            // each trial made up a third of a report.
+            // Leave out the CPU variables. They are in the verdicts, and repeating the same twelve
+            // variables for each trial made up a third of a report.
             environment: verdict.and_then(|verdict| verdict.environment.clone()).map(
                 |environment| EnvironmentRecord { cpu_variables: BTreeMap::new(), ..environment },
             ),
@@ -223,7 +224,7 @@ impl TaskReport {
     }
 }
 
-/// Returns the policies with their reasons, or nothing if they agree.
+/// Returns each policy's reason, or nothing if the policies agree.
 fn differing_policies(verdict: &Verdict) -> BTreeMap<String, String> {
     let all = || verdict.policies.iter();
     if all().all(|(_, policy)| policy.resolved == verdict.resolved) {

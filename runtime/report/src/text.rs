@@ -1,4 +1,4 @@
-//! The report for a terminal.
+//! Formats the report for a terminal.
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
@@ -17,7 +17,7 @@ use crate::{
     table::{self, format_table},
 };
 
-/// Parts of the text that are always shown, even if they do not fit on a screen.
+/// Parts of the report that are shown even if they do not fit on a screen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TextOptions {
     /// A table of tasks by arms.
@@ -28,24 +28,24 @@ pub struct TextOptions {
     pub groups: bool,
 }
 
-/// Number of lines on a screen. Parts that do not fit are left out. The last line then names the
-/// options that show them.
+/// Number of lines on a screen. Parts of the report that do not fit are left out. In that case, the
+/// last line names the options that show them.
 const SCREEN_LINES: usize = 50;
-/// Number of terminal lines reserved for the sentence that names the omitted parts.
+/// Number of lines reserved for the sentence that names the omitted parts.
 const POINTER_LINES: usize = 2;
 /// Number of lines reserved for findings. Tables that do not fit next to them are left out.
 const MIN_FINDING_LINES: usize = 10;
-/// Maximum number of headlines. `proctor compare` shows the others.
+/// Maximum number of headlines. `proctor compare` shows all of them.
 const MAX_HEADLINES: usize = 3;
 
-/// Formats the report without comparisons: see [`report_text_with_comparison`].
+/// Formats the report without comparisons. See [`report_text_with_comparison`].
 pub fn report_text(report: &Report, shown: TextOptions) -> String {
     report_text_with_comparison(report, None, shown)
 }
 
-/// Formats headlines, the arms' results, usage, and as many tasks, endings, groups and findings as
-/// fit on a screen. Findings about missing, corrupt or suspect results have priority. If a verdict
-/// is missing, the first line says so.
+/// Formats headlines, the arms' results and usage, and as many tasks, endings, groups and findings
+/// as fit on a screen. Findings about missing, corrupt or suspect results have priority. If a
+/// verdict is missing, the first line says so.
 ///
 /// The result is plain text without colors. Tables fit into 80 columns, and the text ends with a
 /// newline.
@@ -127,7 +127,7 @@ pub fn report_text_with_comparison(
     out
 }
 
-/// Formats the first headlines, each as a paragraph of 80 columns.
+/// Formats the first headlines, each as a paragraph 80 columns wide.
 fn headline_text(comparison: Option<&Comparison>) -> String {
     let all = comparison.map(headlines).unwrap_or_default();
     let mut out = String::new();
@@ -141,13 +141,13 @@ fn headline_text(comparison: Option<&Comparison>) -> String {
     out
 }
 
-/// Splits controls into those that called a model, such as an earlier agent, and the others.
+/// Separates the controls that called a model, such as an earlier agent, from the others.
 fn split_controls(controls: Vec<&ArmReport>) -> (Vec<&ArmReport>, Vec<&ArmReport>) {
     controls.into_iter().partition(|arm| arm.steps.max > 0)
 }
 
-/// Returns the notes that fit into this number of lines, and how many are left out. Notes of the
-/// first rank are chosen first, but all notes are shown in their original order.
+/// Returns the notes that fit into `room` lines, and the number of notes left out. Notes with the
+/// first rank are chosen first, but the chosen notes keep their original order.
 fn fit_notes(notes: &[Note], room: usize) -> (String, usize) {
     let shown = |note: &Note| wrap_long_lines(&format!("{}\n", note.lines.join("\n")));
     let texts: Vec<String> = notes.iter().map(shown).collect();
@@ -173,7 +173,7 @@ fn fit_notes(notes: &[Note], room: usize) -> (String, usize) {
     (below.collect(), chosen.iter().filter(|chosen| !**chosen).count())
 }
 
-/// Counts the lines of a text in a terminal of 80 columns.
+/// Counts the lines that a text takes up in a terminal of 80 columns.
 fn count_terminal_lines(text: &str) -> usize {
     text.lines().map(|line| line.chars().count().div_ceil(table::TERMINAL_WIDTH).max(1)).sum()
 }
@@ -205,7 +205,7 @@ fn results_table(first: &str, arms: &[&ArmReport]) -> String {
     format_table(&headers, rows, |column| column > 0)
 }
 
-/// Formats the share of trials that ended at one of their own limits, by kind.
+/// Formats the fraction of trials that ended at one of their own limits, by kind of limit.
 fn format_limit_share(arm: &ArmReport) -> String {
     let kinds: Vec<String> = arm.limit_bound.keys().map(|kind| kind.replace('_', " ")).collect();
     let share = percent(arm.limit_bound.values().sum());
@@ -255,7 +255,7 @@ fn format_cost_with_interval(cost: Ratio) -> String {
     }
 }
 
-/// Formats how trials ended. Empty if all of them were submitted.
+/// Formats how trials ended. Empty if all of them ended with a submission.
 fn endings_table(report: &Report) -> String {
     let names: BTreeSet<&String> = report.arms.iter().flat_map(|arm| arm.outcomes.keys()).collect();
     let unfinished = report.arms.iter().any(|arm| arm.unfinished > 0);
@@ -278,7 +278,7 @@ fn endings_table(report: &Report) -> String {
     format!("\n{}", table::format_table_by_arms(&headers, rows))
 }
 
-/// Formats each arm's averages per step. They show how differently agents do the same work.
+/// Formats each arm's averages per step, which show how differently agents do the same work.
 fn per_step_table(arms: &[&ArmReport]) -> String {
     if arms.iter().all(|arm| arm.per_step.is_none()) {
         return String::new();
@@ -326,7 +326,8 @@ fn tasks_table(report: &Report) -> String {
     format!("\n{}", table::format_table_by_arms(&headers, rows.collect()))
 }
 
-/// Formats the failed tests of each arm by exception, most frequent first. Empty if no log names one.
+/// Formats each arm's failed tests by exception, most frequent first. Empty if no log names an
+/// exception.
 fn exceptions_table(report: &Report) -> String {
     let rows = exception_rows(report);
     if rows.is_empty() {
@@ -345,7 +346,7 @@ fn exceptions_table(report: &Report) -> String {
     format!("\n{}", table::format_table_by_arms(&headers, rows.collect()))
 }
 
-/// Returns every class of exceptions with its count in each arm, most frequent first.
+/// Returns every exception class with its count in each arm, most frequent first.
 pub fn exception_rows(report: &Report) -> Vec<(&str, Vec<Option<ExceptionCount>>)> {
     let classes: BTreeSet<&str> =
         report.arms.iter().flat_map(|arm| arm.exceptions.keys()).map(String::as_str).collect();
@@ -397,7 +398,7 @@ fn group_tables_text(report: &Report, all: bool) -> String {
     out
 }
 
-/// Formats the rate, or its bounds while they differ.
+/// Formats the resolved rate, or its bounds if verdicts are missing.
 fn format_resolved_rate(arm: &ArmReport) -> String {
     if arm.complete {
         percent(arm.resolved_rate)

@@ -1,30 +1,31 @@
-//! The data of one planned trial from which a report is built.
+//! The data about one planned trial that a report is built from.
 
 use proctor_types::{ArmId, EarlierTries, Outcome, PATCH_REJECTED, TaskId, Verdict};
 
 use crate::{SingleShot, TaskFacts};
 
-/// One planned trial, with what has been recorded so far.
+/// One planned trial, with everything recorded about it so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrialResult {
     pub arm: ArmId,
     pub arm_name: String,
-    /// Whether the arm is a control. Controls are compared with other arms but are not under study.
+    /// Whether the arm is a control. Controls are compared with other arms, but the report does not
+    /// count them as arms under study.
     pub control: bool,
     pub task: TaskId,
     /// Counted from 1.
     pub attempt: u32,
     /// `None` if the trial has not ended.
     pub outcome: Option<Outcome>,
-    /// The cost of the attempts that do not count.
+    /// The cost of the tries that do not count.
     pub earlier: EarlierTries,
     /// `None` if the trial was not graded or could not be graded.
     pub verdict: Option<Verdict>,
-    /// Whether no verdict was requested. Imported trials are only graded on request.
+    /// Whether the trial was deliberately not graded. Imported trials are only graded on request.
     pub unasked: bool,
     /// `None` if no patch was collected.
     pub patch_bytes: Option<u64>,
-    /// Files that differ from the record. Each sentence names the file and how to fix it.
+    /// Files that differ from the record. Each sentence names a file and the fix.
     pub damage: Vec<String>,
     /// Details of a single-response trial.
     pub single: Option<SingleShot>,
@@ -32,8 +33,8 @@ pub struct TrialResult {
 }
 
 impl TrialResult {
-    /// Whether the patch was not empty and could be applied. An empty patch counts as not applied,
-    /// as in the benchmarks.
+    /// Whether the patch was not empty and could be applied. As in the benchmarks, an empty patch
+    /// counts as not applied.
     pub fn has_applied_patch(&self) -> bool {
         let rejected = |verdict: &Verdict| {
             verdict.evidence.iter().any(|evidence| evidence.kind == PATCH_REJECTED)

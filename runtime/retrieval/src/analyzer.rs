@@ -1,19 +1,19 @@
-//! Splits text into index terms like Lucene's `EnglishAnalyzer`, Pyserini's default.
+//! Splits text into index terms like Lucene's `EnglishAnalyzer`, which is Pyserini's default.
 //!
 //! ```text
 //! words by Unicode's rules (UAX #29) -> without 's -> lower case -> stop words left out -> Porter's stems
 //! ```
 //!
-//! The rules of UAX #29 keep `os.path.join` and `foo_bar` as one word.
+//! The rules of UAX #29 treat `os.path.join` and `foo_bar` as single words.
 //!
-//! There are two differences from Lucene. Its character tables are from an older Unicode version,
-//! and it makes each ideograph a separate token, where this analyzer finds words.
+//! There are two differences from Lucene: Lucene's character tables are from an older Unicode
+//! version, and Lucene makes each ideograph a separate token, whereas this analyzer finds words.
 
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::porter::stem;
 
-/// Maximum length of a word. Like Lucene, longer words are split.
+/// Maximum length of a word, in characters. As in Lucene, longer words are split.
 const MAX_WORD_CHARS: usize = 255;
 
 /// `EnglishAnalyzer.ENGLISH_STOP_WORDS_SET`, sorted.
@@ -35,7 +35,7 @@ pub fn terms(text: &str) -> Vec<String> {
     out
 }
 
-/// Calls `take` with each word as written.
+/// Calls `take` with each word, as it is written.
 pub(crate) fn each_word(text: &str, mut take: impl FnMut(&str)) {
     for word in text.unicode_words() {
         if word.len() <= MAX_WORD_CHARS || word.chars().count() <= MAX_WORD_CHARS {
@@ -49,7 +49,7 @@ pub(crate) fn each_word(text: &str, mut take: impl FnMut(&str)) {
     }
 }
 
-/// Returns the term of a word, or `None` for a stop word.
+/// Returns a word's term, or `None` if the word is a stop word.
 pub(crate) fn term(word: &str) -> Option<String> {
     let word = ["'s", "'S", "\u{2019}s", "\u{2019}S", "\u{ff07}s", "\u{ff07}S"]
         .iter()

@@ -4,26 +4,26 @@ use rustc_hash::FxHashMap;
 
 use crate::analyzer::{each_word, term};
 
-/// BM25's term frequency saturation (k1). Pyserini's default.
+/// BM25's term frequency saturation (k1), with Pyserini's default value.
 pub const K1: f64 = 0.9;
-/// BM25's document length normalization (b). Pyserini's default.
+/// BM25's document length normalization (b), with Pyserini's default value.
 pub const B: f64 = 0.4;
 
 /// An index of the terms in a set of documents.
 #[derive(Debug, Default)]
 pub struct Index {
     names: Vec<String>,
-    /// Number of terms per document.
+    /// Number of terms in each document.
     lengths: Vec<u32>,
     terms: FxHashMap<String, u32>,
-    /// Words as written, mapped to their term; `None` for a stop word.
+    /// Maps words, as they are written, to the number of their term, or to `None` for stop words.
     words: FxHashMap<String, Option<u32>>,
-    /// Per term: the documents that contain it with its frequency, in document order.
+    /// For each term: the documents that contain it, with its frequency in each, in document order.
     postings: Vec<Vec<(u32, u32)>>,
     total: u64,
 }
 
-/// A document found by a query.
+/// A document that matches a query.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hit<'a> {
     /// The name under which the document was added.
@@ -39,8 +39,8 @@ impl Index {
         let mut length = 0;
         let (words, terms, postings) = (&mut self.words, &mut self.terms, &mut self.postings);
         each_word(text, |word| {
-            // Cache terms by the word as written, because nearly every word has occurred before and
-            // stemming is expensive.
+            // Cache terms by the written word: nearly every word has occurred before, and stemming
+            // is expensive.
             let id = match words.get(word) {
                 Some(id) => *id,
                 None => {
@@ -77,8 +77,8 @@ impl Index {
         self.names.is_empty()
     }
 
-    /// Returns up to `most` documents, best first. Equal scores are sorted by name. Documents that
-    /// contain no query term are omitted.
+    /// Returns up to `most` documents, best first. Documents with equal scores are sorted by name.
+    /// Documents that contain none of the query's terms are omitted.
     ///
     /// ```text
     /// score(d, q) = sum over the terms t of q, each as often as q has it:
@@ -86,7 +86,8 @@ impl Index {
     /// ```
     ///
     /// This is Lucene's variant of BM25: Robertson and Zaragoza 2009 without the factor k1 + 1, as
-    /// in Kamphuis et al. 2020. It uses exact lengths, while Lucene stores each length in one byte.
+    /// in Kamphuis et al. 2020. Lengths are exact here, while Lucene stores each length in one
+    /// byte.
     pub fn search(&self, query: &str, most: usize) -> Vec<Hit<'_>> {
         let mut counts: FxHashMap<u32, u32> = FxHashMap::default();
         each_word(query, |word| {
@@ -94,7 +95,7 @@ impl Index {
             known.into_iter().for_each(|id| *counts.entry(*id).or_default() += 1);
         });
         let mut wanted: Vec<(u32, u32)> = counts.into_iter().collect();
-        // Sort the terms, because a floating-point sum depends on its order.
+        // Sort the terms, because the result of a floating-point sum depends on the order.
         wanted.sort_unstable();
         let all = self.names.len() as f64;
         let average = self.total as f64 / all.max(1.0);
@@ -143,7 +144,7 @@ mod tests {
         let tf = |times: f64, length: f64| times / (times + 0.9 * (1.0 - 0.4 + 0.4 * length / 3.0));
         assert!((hits[0].score - idf * tf(2.0, 3.0)).abs() < 1e-12);
         assert!((hits[1].score - idf * tf(1.0, 1.0)).abs() < 1e-12);
-        // A term counts as often as it occurs in the query.
+        // If a term occurs several times in the query, it counts several times.
         assert!((index.search("red red", 1)[0].score - 2.0 * hits[0].score).abs() < 1e-12);
         assert_eq!(index.search("", 9), []);
         assert!(Index::default().search("red", 9).is_empty());

@@ -1,4 +1,5 @@
-//! Finds files of a repository that are relevant to a request: BM25 with Lucene's ranking.
+//! Finds the files in a repository that are relevant to a request, with BM25 as Lucene implements
+//! it.
 //!
 //! ```text
 //! path and content -> terms -> Index        (once a tree)

@@ -1,6 +1,6 @@
-//! Porter's stemmer, with two differences from the paper that the author's own code and Lucene
-//! share: `bli` becomes `ble`, and `logi` becomes `log`. The Snowball crates implement the later
-//! English stemmer, which produces different stems.
+//! Porter's stemmer. It differs from the paper in two rules, in the same way as the author's own
+//! code and Lucene: `bli` becomes `ble`, and `logi` becomes `log`. The Snowball crates implement
+//! the later English stemmer, which produces different stems.
 
 /// Returns the stem of a lower-case word.
 pub(crate) fn stem(word: &str) -> String {
@@ -13,7 +13,7 @@ pub(crate) fn stem(word: &str) -> String {
 
 struct Word {
     letters: Vec<char>,
-    /// Length of the stem before the ending that matched last.
+    /// Length of the stem in front of the ending that matched last.
     j: usize,
 }
 
@@ -99,8 +99,8 @@ impl Word {
         n >= 2 && self.letters[n - 1] == self.letters[n - 2] && self.is_consonant(n - 1)
     }
 
-    /// Returns whether the letters up to `end` are consonant, vowel, consonant, and the last is not
-    /// w, x or y.
+    /// Returns whether the letters up to `end` are consonant, vowel, consonant, and the last letter
+    /// is not w, x or y.
     fn is_cvc(&self, end: usize) -> bool {
         end >= 3
             && self.is_consonant(end - 1)
@@ -164,8 +164,8 @@ impl Word {
         }
     }
 
-    /// Applies the first rule whose ending matches. Later rules are not tried, even if the
-    /// condition of that rule is not met.
+    /// Applies the first rule whose ending matches. Later rules are not tried, even if that rule's
+    /// condition is not met.
     fn apply_first_rule(&mut self, rules: &[Rule]) {
         for (ending, new) in rules {
             if self.match_ending(ending) {
@@ -215,7 +215,7 @@ impl Word {
 mod tests {
     use super::stem;
 
-    /// Examples from Porter's paper, and words from code.
+    /// Examples from Porter's paper, and words that occur in code.
     #[test]
     fn stems_match_porter() {
         let pairs = "caresses caress, ponies poni, ties ti, caress caress, cats cat, feed feed, agreed agre, plastered plaster, \

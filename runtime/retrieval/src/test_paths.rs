@@ -1,8 +1,8 @@
-//! Detects test files with the rule of SWE-bench's retrieval.
+//! Detects test files with the same rule as SWE-bench's retrieval.
 
-/// Returns whether a word in the path is `test`, `tests`, `e2e` or `testing`. Only whole words
-/// count, so `contest/latest.py` is not a test. (FEA-Bench's own prompts nevertheless omit that
-/// file.)
+/// Returns whether one of the words in the path is `test`, `tests`, `e2e` or `testing`. Only whole
+/// words count, so `contest/latest.py` is not a test. (FEA-Bench's own prompts nevertheless omit
+/// that file.)
 ///
 /// ```
 /// use proctor_retrieval::is_test;

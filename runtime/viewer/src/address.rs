@@ -1,4 +1,4 @@
-//! Builds and parses the addresses of trials below a viewer's root.
+//! Builds and parses the addresses of trials, relative to a viewer's root.
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
@@ -6,11 +6,11 @@ use proctor_record::Blobs;
 
 use super::PlannedTrial;
 
-/// Number of hex digits of an arm's id in an address, as on disk.
+/// Number of hex digits of an arm's id in an address. Run directories use the same number.
 pub const ARM_DIGITS: usize = 12;
 
-/// Maximum length of a file name. A longer name is truncated, and a hash of the whole name makes it
-/// unique.
+/// Maximum length of a file name. A longer name is truncated, and a hash of the full name is added
+/// to keep it unique.
 const MAX_NAME_LENGTH: usize = 200;
 
 /// Returns the first twelve digits of an arm's id.
@@ -19,7 +19,7 @@ pub fn short_arm_id<'a>(found: &PlannedTrial<'a>) -> &'a str {
     arm.get(..ARM_DIGITS).unwrap_or(arm)
 }
 
-/// The form of an address: for a server, or as a file name.
+/// Where an address is used: on a server, or as a file name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressForm {
     Served,
@@ -33,7 +33,7 @@ impl AddressForm {
         format!("{run}/{task}/{}/{}", short_arm_id(found), found.attempt)
     }
 
-    /// Returns the address of a task's trials side by side.
+    /// Returns the address of the page that shows a task's trials side by side.
     pub fn side_by_side_address(self, task: &str) -> String {
         format!("beside/{}", self.encode_name(task))
     }
@@ -43,7 +43,7 @@ impl AddressForm {
             Self::Served => percent_encode(text),
             Self::File => {
                 // A name must not start with a dot, because the file would be hidden or could
-                // escape the folder. All characters are valid in a URL without escaping.
+                // escape the directory. All characters are valid in a URL without escaping.
                 let plain = |at: usize, byte: u8| {
                     byte.is_ascii_alphanumeric()
                         || b"_-".contains(&byte)
@@ -74,7 +74,7 @@ fn percent_decode(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
-/// The decoded query string of an address, as sent by a form.
+/// The decoded query string of a URL, in the form in which browsers submit forms.
 #[derive(Debug, Default)]
 pub struct Query(Vec<(String, String)>);
 
@@ -93,7 +93,7 @@ impl Query {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns the first value of a name, or an empty string.
+    /// Returns the first value with this name, or an empty string.
     pub fn first_value(&self, name: &str) -> &str {
         self.0.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
     }

@@ -5,7 +5,7 @@ use std::io;
 use proctor_record::RecordError;
 use thiserror::Error;
 
-/// An error of the viewer.
+/// An error in the viewer.
 #[derive(Debug, Error)]
 pub enum ViewError {
     /// A run cannot be read.

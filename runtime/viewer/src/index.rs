@@ -1,6 +1,6 @@
-//! Indexes the positions of a journal's events, and creates a row for each step. A journal is read
-//! once, and later reads only cover what was appended. Showing one step of a long trial then takes
-//! only a few lines.
+//! Indexes the positions of a journal's events, and summarizes each step in a row. Each part of a
+//! journal is read only once: later reads cover only the lines appended since. To show one step of
+//! a long trial, only a few lines have to be read.
 
 use std::{
     fs,
@@ -19,25 +19,27 @@ use serde_json::Value;
 use super::tool_calls::{arguments_text, summarize_call};
 use crate::html::StepRow;
 
-/// The index of a journal.
+/// The index of one journal.
 #[derive(Debug, Clone)]
 pub struct JournalIndex {
     journal: PathBuf,
-    /// Identifies the file, because a new try has a new journal.
+    /// Identifies the journal file. A new try has a new file.
     file: u64,
-    /// Number of complete lines, and the offset of their end.
+    /// Number of complete lines, then the offset of their end.
     lines: usize,
     at: u64,
-    /// Offsets and numbers of the lines of each step, starting with step 0.
+    /// Offsets and numbers of each step's lines. The first entry belongs to step 0.
     places: Vec<Vec<(u64, usize)>>,
-    /// The request whose response has not arrived. Its line belongs to the step before.
+    /// The request whose response has not arrived yet. In the journal, this request still belongs
+    /// to the previous step.
     pending: Option<PendingRequest>,
     /// The work directory's tree after each step, in journal order.
     trees: Vec<(u64, String)>,
     pub rows: Vec<StepRow>,
-    /// Parts of the journal that cannot be read.
+    /// Errors in parts of the journal that cannot be read.
     pub damage: Vec<String>,
-    /// Time of the last event: in seconds of its try, and since the epoch.
+    /// When the last event was recorded: in seconds since its try began, then in seconds since the
+    /// Unix epoch.
     last: f64,
     pub last_wall: f64,
 }
@@ -73,16 +75,16 @@ impl JournalIndex {
         }
     }
 
-    /// Whether the journal was read completely and has not grown since. Returns `None` if another
-    /// file has replaced it.
+    /// Whether all of the journal has been read. False if the journal has grown since. Returns
+    /// `None` if another file has replaced the journal.
     pub fn is_up_to_date(&self) -> Option<bool> {
         let file = fs::metadata(&self.journal).ok()?;
         let same = file.ino() == self.file && file.len() >= self.at;
         same.then_some(file.len() == self.at)
     }
 
-    /// Reads what was appended. An incomplete last line may still be being written, so it is read
-    /// the next time.
+    /// Reads the lines that were appended since the last read. An incomplete last line may still be
+    /// in the process of being written, so it is left for the next read.
     pub fn read_appended(&mut self) -> Result<(), RecordError> {
         let mut events = EventReader::open_at(&self.journal, self.at, self.lines)?;
         for line in events.by_ref() {
@@ -101,7 +103,7 @@ impl JournalIndex {
 
     fn add_line(&mut self, line: &EventLine) -> Result<(), BadLine> {
         let step = line.step as usize;
-        // No journal skips thousands of steps, so a number that is this large is an error.
+        // No journal skips thousands of steps, so a number this large is an error.
         if step > self.places.len() + self.lines + 1_000 {
             return Ok(());
         }
@@ -138,7 +140,7 @@ impl JournalIndex {
         let Some(row) = step.checked_sub(1).and_then(|at| self.rows.get_mut(at)) else {
             return Ok(());
         };
-        // Events that arrive late don't extend a step, such as the end of a proxy request.
+        // Late events, such as the end of a proxy request, don't extend a step.
         if step == self.places.len() - 1 {
             row.seconds = (line.t_mono - row.at).max(row.seconds);
         } else {
@@ -147,7 +149,7 @@ impl JournalIndex {
         add_event(row, line)
     }
 
-    /// Returns the lines of a step. Step 0 is everything before the first response.
+    /// Returns a step's lines. Step 0 is everything before the first response.
     pub fn step_lines(&self, number: u64) -> impl Iterator<Item = Result<EventLine, BadLine>> + '_ {
         let places = self.places.get(number as usize).into_iter().flatten();
         let last = number as usize == self.rows.len();
@@ -204,13 +206,13 @@ struct ToolResult {
 }
 
 impl ToolResult {
-    /// Reads a line. The output may be a megabyte and is only hashed, so the other fields are
-    /// parsed without it. This relies on the order in which Proctor writes the fields. A line with
-    /// another order is parsed completely.
+    /// Parses a line. The output may be a megabyte long and is only hashed, so the other fields are
+    /// parsed without it. This relies on the order in which Proctor writes the fields. Lines with a
+    /// different order are parsed completely.
     fn parse_line(line: &EventLine) -> Result<(Self, u64), BadLine> {
         const OUTPUT: &[u8] = b",\"shown\":";
         const AFTER: &[u8] = b",\"full\":";
-        // A string cannot contain these patterns, because quotes are escaped in it.
+        // No string can contain these patterns, because quotes inside strings are escaped.
         let json = line.json();
         if let (Some(from), Some(to)) = (memmem::find(json, OUTPUT), memmem::rfind(json, AFTER))
             && from < to
@@ -261,8 +263,8 @@ fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
         "model_answered" => add_answer(row, &line.parse_fields::<ModelResponsePart>()?.answer),
         "tool_called" => {
             let ToolCall { name, arguments } = line.parse_fields()?;
-            // The response already listed this call, except for the tools of a client, which appear
-            // only in this event.
+            // The response already listed this call. Only calls of a client's own tools appear for
+            // the first time in this event.
             let call = summarize_call(&name, &arguments_text(&arguments));
             if !row.did.contains(&call) {
                 row.did.push(call);
@@ -294,7 +296,7 @@ fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
         }
         "trial_resumed" => {
             let ResumePoint { whole_steps } = line.parse_fields()?;
-            // Discard the results of the step's calls, because the calls run again.
+            // These calls run again after the interruption, so discard their results.
             if whole_steps < row.number {
                 (row.tool_seconds, row.failed, row.seen) = (0.0, false, 0);
             }

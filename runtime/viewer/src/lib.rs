@@ -1,5 +1,5 @@
-//! The viewer. It shows runs, trials and steps as pages. Pages are served on loopback or written as
-//! files.
+//! The viewer shows runs, trials and steps as web pages. It serves them on the loopback interface
+//! or writes them to files.
 
 mod address;
 mod error;
@@ -30,5 +30,6 @@ pub use read::{read_labels, read_patch, read_trial, reference_patch};
 pub use server::Server;
 pub use steps::read_step;
 
-/// A function that removes secrets from the text of a file. Its first argument is the file's name.
+/// A function that removes secrets from the content of a file. The first argument is the file's
+/// name.
 pub type MaskText<'a> = &'a dyn for<'t> Fn(&Path, &'t [u8]) -> Cow<'t, [u8]>;

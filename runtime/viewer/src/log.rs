@@ -1,10 +1,10 @@
-//! Finds the lines of a grading log that concern one test.
+//! Finds the lines in a grading log that are about one test.
 
 /// Maximum number of lines shown per test.
 const MAX_LINES: usize = 40;
 
-/// Returns the section of a failed test, as pytest prints it. Without such a section, returns the
-/// lines that mention the test. The result is empty if the log does not mention it.
+/// Returns the section that pytest printed for a failed test. Without such a section, returns the
+/// lines that mention the test. Returns an empty text if the log does not mention the test.
 pub fn test_section(log: &str, test: &str) -> String {
     let name = test.rsplit("::").next().unwrap_or(test);
     let bare = name.split('[').next().unwrap_or(name);
@@ -17,7 +17,7 @@ pub fn test_section(log: &str, test: &str) -> String {
             is_head(line) && (title == wanted || title.ends_with(&format!(".{wanted}")))
         })
     };
-    // If a file cannot be collected, all its tests share one section.
+    // If a file cannot be collected, all of its tests share one section.
     let file = test.split("::").next().unwrap_or(test);
     let uncollected = || heads(&format!("ERROR collecting {file}"));
     if let Some(at) = heads(name).or_else(|| heads(bare)).or_else(uncollected) {
@@ -30,7 +30,7 @@ pub fn test_section(log: &str, test: &str) -> String {
     keep_last_lines(&named)
 }
 
-/// Removes the start of a long section, because the reason for the failure is at its end.
+/// Removes the start of a long section. The reason for the failure is at the end.
 fn keep_last_lines(lines: &[&str]) -> String {
     let gone = lines.len().saturating_sub(MAX_LINES);
     let kept = lines[gone..].join("\n");

@@ -1,4 +1,4 @@
-//! The first page: a matrix of filtered trials for each run, and each run's progress.
+//! Builds the home page: each run's progress, and a matrix of the trials that match the filter.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -20,12 +20,13 @@ use crate::{
     html::{Filter, FilterOptions, Matrix, MatrixCell, MatrixRow, Overview},
 };
 
-/// Number of trials per page. Trials of the same task stay on one page.
+/// Number of trials per page. The trials of one task always stay on the same page, which may
+/// therefore have more.
 const TRIALS_PER_PAGE: usize = 800;
-/// Maximum number of running trials listed.
+/// Maximum number of running trials that are listed.
 const MAX_RUNNING_LISTED: usize = 12;
 
-/// The matrix row of one task: its trials by arm, and how many of them resolve it.
+/// One task's matrix row: its trials by arm, and how many of them resolve the task.
 struct Group<'a> {
     run: usize,
     task: &'a str,
@@ -46,7 +47,7 @@ pub fn filter_from_query(query: &Query) -> Filter {
     }
 }
 
-/// Returns the URL of this filter, without the page number.
+/// Returns the URL of the page with this filter, without the page number.
 fn filter_url(filter: &Filter) -> String {
     let fields = [
         ("text", &filter.text),
@@ -61,8 +62,8 @@ fn filter_url(filter: &Filter) -> String {
     format!("?{given}page=")
 }
 
-/// Returns the first page. If `whole` is set, it contains all trials, because a file has no further
-/// pages.
+/// Returns the home page. If `whole` is true, the page contains all trials, because exported files
+/// have no further pages.
 pub fn overview(
     runs: &[ViewedRun],
     mut filter: Filter,
@@ -146,14 +147,14 @@ fn arm_result(arm: &ArmReport) -> String {
     format!("{}/{} resolved, {}", arm.resolved, arm.trials, percent(arm.resolved_rate))
 }
 
-/// Counts collected while trials are filtered.
+/// Counts that are collected while the trials are filtered.
 #[derive(Debug, Default)]
 struct FilterCounts {
     arms: BTreeMap<String, u64>,
     words: BTreeMap<&'static str, u64>,
     endings: BTreeMap<String, u64>,
     reasons: BTreeMap<String, u64>,
-    /// Number of trials of each task, in all runs.
+    /// Number of each task's trials, in all runs.
     of_task: BTreeMap<String, usize>,
     shown: usize,
     of: usize,
@@ -183,7 +184,7 @@ impl FilterCounts {
             })
             .collect();
         let places = planned_trials(record);
-        // Look up tasks by memory address. For ten thousand trials, this is faster than by name.
+        // Look up tasks by memory address. With ten thousand trials, this is faster than by name.
         let address = |task: &RunTask| std::ptr::from_ref(task).addr();
         let rows = record.tasks.iter().map(address).zip(0..).collect::<HashMap<_, usize>>();
         let all = places.iter().zip(&read.report.tasks).zip(&read.begun);
@@ -266,7 +267,7 @@ fn cell(
     }
 }
 
-/// Returns a verdict in words, and its CSS class.
+/// Returns a verdict in words, followed by its CSS class.
 pub fn verdict_word(resolved: Option<bool>) -> (&'static str, &'static str) {
     match resolved {
         Some(true) => ("resolved", "yes"),
@@ -285,8 +286,8 @@ fn run_state(run: &ViewedRun, read: &RunResults, form: AddressForm) -> Result<Ru
     if ended == of {
         let missing = of - graded;
         let open = if missing == 0 { "all of them" } else { &format!("{graded} of them") };
-        // Grading follows the end of a trial, and some trials are never graded. A run has ended
-        // when no work is left.
+        // Trials are graded after they end, and some are never graded. A run has ended when no work
+        // is left.
         let expected = read.results.iter().filter(|one| {
             let ending = one.outcome.as_ref().map(|outcome| &outcome.ending);
             one.verdict.is_none() && ending.is_some_and(|ending| !ending.is_unfinished())

@@ -21,15 +21,15 @@ use crate::{
 };
 
 const HTML: &str = "text/html; charset=utf-8";
-/// Bytes from a sandbox or an endpoint are only served as text.
+/// Bytes that come from a sandbox or an endpoint are only served as plain text.
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// The runs of a viewer.
+/// The runs that a viewer shows.
 pub struct Pages {
     pub(super) runs: Vec<ViewedRun>,
 }
 
-/// The content of an address.
+/// The page or file at an address.
 #[derive(Debug)]
 pub struct Page {
     pub kind: &'static str,
@@ -55,10 +55,12 @@ impl Pages {
         }
     }
 
-    /// Returns the page for an address below the root, which ends in `/`. `None` if there is no such page.
+    /// Returns the page for an address below the root (the root ends in `/`), or `None` if there is
+    /// no such page.
     ///
-    /// - empty: the filtered matrix of each run
-    /// - `RUN/TASK/ARM/ATTEMPT`: a trial. `RUN` counts from 1, `ARM` has the form used on disk
+    /// - empty: each run's matrix of filtered trials
+    /// - `RUN/TASK/ARM/ATTEMPT`: a trial. `RUN` counts from 1, and `ARM` has the same form as in
+    ///   the run directory
     /// - `RUN/TASK/ARM/ATTEMPT/step/K`: one step
     /// - `RUN/TASK/ARM/ATTEMPT/bytes/HASH`: the blob with this hash in the trial's record
     /// - `beside/TASK`: the task's trials side by side
@@ -132,7 +134,7 @@ impl Pages {
         Ok(Some(html::render_side_by_side(task, &sides, &choices, &links)?))
     }
 
-    /// Returns the number of a task's trials, in all runs.
+    /// Returns how many trials a task has in all runs.
     pub(super) fn trial_count(&self, task: &str) -> usize {
         let of = |run: &ViewedRun| {
             planned_trials(&run.record)
@@ -144,7 +146,7 @@ impl Pages {
     }
 }
 
-/// Reads a trial, adds the links of its page, and returns whether it is running.
+/// Reads a trial, adds the links that its page shows, and returns whether the trial is running.
 pub(super) fn load_trial(
     shown: &ViewedRun,
     found: PlannedTrial<'_>,
@@ -193,7 +195,7 @@ pub(super) fn step_page(
     let Some(mut told) = read_step(&index, &run.trial_blobs(&dir), number) else { return Ok(None) };
     told.labels = read_labels(&run, found, Some(number));
     if let Some(query) = query {
-        // If the tree is corrupt, show the rest of the page.
+        // If the tree is corrupt, show the page without it.
         match load_workspace(&index, &run.trial_blobs(&dir), number, query) {
             Ok(folder) => told.workspace = folder,
             Err(error) => told.notes.push(error.to_string()),
@@ -203,7 +205,7 @@ pub(super) fn step_page(
     Ok(Some(html::render_step(&told, &found.name(), &index.rows, links, live)?))
 }
 
-/// Returns exact bytes from the record: a request, a response, or a complete output.
+/// Returns raw bytes from the record: a request, a response, or a tool's full output.
 fn bytes(
     shown: &ViewedRun,
     found: PlannedTrial<'_>,

@@ -1,4 +1,4 @@
-//! Reads a trial for its page and for the terminal.
+//! Reads a trial, for its page and for the terminal.
 
 use proctor_patch::Patch;
 use proctor_record::{RunDir, TrialDir};
@@ -11,11 +11,11 @@ use crate::{
     html::{ChartLimit, ChartLimitKind, ShownLabel, StepRow, TestLine, Trial},
 };
 
-/// Maximum number of bytes to read from a log. They are read from its end, where failures are
-/// reported.
+/// Maximum number of bytes read from a log. The end of the log is read, because failures are
+/// reported there.
 const MAX_LOG_BYTES: usize = 16 << 20;
 
-/// Reads a trial, except for the contents of its steps.
+/// Reads a trial without the contents of its steps.
 pub fn read_trial(
     run: &RunDir,
     name: &str,
@@ -124,7 +124,7 @@ fn read_log_tail(dir: &TrialDir) -> String {
     String::from_utf8_lossy(&bytes[from..]).into_owned()
 }
 
-/// Lists failed tests first. Within each group, tests keep the order of the task.
+/// Lists failed tests first. Apart from that, tests stay in the order in which the task lists them.
 fn test_lines(verdict: &Verdict, log: &str) -> Vec<TestLine> {
     let mut lines = Vec::new();
     let mut take = |kind: &'static str, group: &TestGroup, passed: bool| {
@@ -145,7 +145,8 @@ fn test_lines(verdict: &Verdict, log: &str) -> Vec<TestLine> {
     lines
 }
 
-/// Returns people's labels of a trial and its steps, or of one step. Invalid labels are skipped.
+/// Returns the labels that people gave a trial and its steps, or only the labels of one step.
+/// Invalid labels are skipped.
 pub fn read_labels(run: &RunDir, found: PlannedTrial<'_>, step: Option<u64>) -> Vec<ShownLabel> {
     let id = found.id();
     let mut labels = run.labels().standing;
@@ -159,13 +160,14 @@ pub fn read_labels(run: &RunDir, found: PlannedTrial<'_>, step: Option<u64>) -> 
     said.collect()
 }
 
-/// Returns the patch of a trial as text, or an empty string without a patch.
+/// Returns a trial's patch as text, or an empty string if there is no patch.
 pub fn read_patch(run: &RunDir, found: PlannedTrial<'_>) -> String {
     let patch = run.trial_dir(&found.id()).read_patch().ok().flatten().unwrap_or_default();
     String::from_utf8_lossy(&patch).into_owned()
 }
 
-/// Returns the patch to compare with: gold, or the reversed mask. Empty if there is neither.
+/// Returns the patch with which the trial's patch is compared: the gold patch, or the reversed
+/// mask. Empty if the task has neither.
 pub fn reference_patch(task: &RunTask) -> String {
     let mask = || Patch::parse(task.task.mask.as_deref()?.as_bytes()).reversed().ok();
     match &task.task.gold {

@@ -1,5 +1,5 @@
-//! The current results of a run. Only trials whose files have changed are read again, because a run
-//! may have ten thousand trials.
+//! The current results of a run. Runs may have ten thousand trials, so only trials whose files have
+//! changed are read again.
 
 use std::{
     fs,
@@ -15,10 +15,10 @@ use proctor_types::RunRecord;
 use super::planned_trials;
 use crate::ViewError;
 
-/// The results that were read from a run.
+/// The results read from a run.
 #[derive(Debug)]
 pub struct RunResults {
-    /// In plan order, as in the report.
+    /// Each trial's result, in plan order as in the report.
     pub results: Vec<TrialResult>,
     pub report: Report,
     /// Whether each trial has started.
@@ -26,7 +26,7 @@ pub struct RunResults {
     stamps: Vec<FileStamps>,
 }
 
-/// Modification time and size of a trial's outcome file and verdict file. `None` if the file does
+/// Modification times and sizes of a trial's outcome and verdict files. `None` for a file that does
 /// not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FileStamps {
@@ -42,7 +42,7 @@ impl FileStamps {
     }
 }
 
-/// The results of one run, cached between reads.
+/// One run's results, cached between requests.
 #[derive(Debug, Default)]
 pub struct ResultsCache(Mutex<Option<Arc<RunResults>>>);
 
@@ -54,7 +54,7 @@ impl ResultsCache {
         let stamp = |found: &super::PlannedTrial<'_>| {
             let dir = run.trial_dir(&found.id());
             let outcome = FileStamps::read_stamp(&dir.outcome_path());
-            // A finished trial has begun, so its journal need not be looked up.
+            // A finished trial has begun, so don't check whether its journal exists.
             let begun = outcome.is_some() || dir.trajectory_path().exists();
             FileStamps { outcome, verdict: FileStamps::read_stamp(&dir.verdict_path()), begun }
         };

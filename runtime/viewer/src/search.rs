@@ -1,5 +1,5 @@
-//! Full-text search over the journals of runs. Journals are read event by event. Lines that cannot
-//! match are only scanned as bytes, without parsing them.
+//! Full-text search in the journals of runs. Journals are read event by event. Lines that cannot
+//! match are only scanned as bytes and not parsed.
 
 use proctor_record::{EventLine, EventReader, RunDir};
 use proctor_types::{Event, Message};
@@ -19,19 +19,19 @@ use crate::{
 
 /// Maximum number of matches shown.
 const MAX_HITS: usize = 200;
-/// Number of characters of context around a match.
+/// Number of characters of context shown on each side of a match.
 const CONTEXT_CHARS: usize = 90;
-/// Maximum number of characters of a match.
+/// Maximum number of characters shown of a match.
 const MAX_MATCH_CHARS: usize = 200;
-/// Number of previous matches to check for duplicates.
+/// How many of the latest matches are checked for duplicates.
 const DUPLICATE_WINDOW: usize = 16;
-/// Size limit of a compiled pattern in bytes. Patterns that people write are smaller.
+/// Size limit for a compiled pattern, in bytes. Patterns that people write are smaller.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
 
 /// A compiled search pattern.
 struct Pattern {
     text: Regex,
-    /// A literal that every matching line must contain.
+    /// A literal text that every matching line contains.
     part: Option<bytes::Regex>,
 }
 
@@ -43,8 +43,8 @@ impl Pattern {
             .case_insensitive(true)
             .size_limit(MAX_PATTERN_BYTES)
             .build()?;
-        // Don't use a literal with these characters: a journal escapes them, and in a call's
-        // arguments it escapes them twice.
+        // Don't use a literal that contains these characters. Journals escape them, and escape them
+        // twice in a call's arguments.
         let is_escaped =
             |sign: char| sign.is_control() || !sign.is_ascii() || "\"\\/".contains(sign);
         let part = text.split(is_escaped).max_by_key(|part| part.len()).unwrap_or_default();
@@ -59,7 +59,8 @@ impl Pattern {
 
     /// Returns the first match in a text, and the number of further matches.
     fn find_first(&self, text: &str) -> Option<(std::ops::Range<usize>, usize)> {
-        // Ignore empty matches. A pattern that matches the empty string would match everywhere.
+        // Ignore empty matches. Otherwise, a pattern that matches the empty string would match
+        // everywhere.
         let mut all = self.text.find_iter(text).filter(|found| !found.is_empty());
         let first = all.next()?.range();
         Some((first, all.count()))
@@ -102,7 +103,7 @@ pub fn search(runs: &[ViewedRun], query: &Query) -> Result<SearchResults, ViewEr
                 1 => found.name(),
                 _ => format!("{}: {}", run.name, found.name()),
             };
-            // The trial's page reports invalid lines.
+            // Skip invalid lines here. The trial's page reports them.
             for line in EventReader::open(&journal)?.flatten() {
                 if !wanted.may_match(line.json()) {
                     continue;
@@ -114,7 +115,7 @@ pub fn search(runs: &[ViewedRun], query: &Query) -> Result<SearchResults, ViewEr
                         break;
                     }
                     let hit = build_hit(&name, &place, line.step, place_in, &text, at, more);
-                    // A call is recorded in the response and again when it runs, so skip
+                    // A call is recorded in the response and a second time when it runs, so skip
                     // duplicates.
                     if !search.hits.iter().rev().take(DUPLICATE_WINDOW).any(|known| *known == hit) {
                         search.hits.push(hit);
@@ -129,18 +130,18 @@ pub fn search(runs: &[ViewedRun], query: &Query) -> Result<SearchResults, ViewEr
     Ok(search)
 }
 
-/// Whether `RUN/TASK/ARM/ATTEMPT`, without percent-encoding, is the address of this trial.
+/// Whether `trial` (`RUN/TASK/ARM/ATTEMPT` without percent-encoding) is the address of this trial.
 fn is_trial_address(trial: &str, run: usize, found: &PlannedTrial<'_>) -> bool {
     trial == readable_address(run, found)
 }
 
-/// Returns a trial's address without percent-encoding, for people.
+/// Returns a trial's address without percent-encoding, so that people can read it.
 pub fn readable_address(run: usize, found: &PlannedTrial<'_>) -> String {
     let (task, arm) = (&found.task.task.id, super::address::short_arm_id(found));
     format!("{run}/{task}/{arm}/{}", found.attempt)
 }
 
-/// Returns the address of a search for a test in a trial.
+/// Returns the address of a search for a test's name within a trial.
 pub fn test_search_address(run: usize, found: &PlannedTrial<'_>, test: &str) -> String {
     let name = test.rsplit("::").next().unwrap_or(test);
     let bare = name.split('[').next().unwrap_or(name);
@@ -164,7 +165,7 @@ fn build_hit(
     let from = before.char_indices().rev().nth(CONTEXT_CHARS).map_or(0, |(at, _)| at);
     let to = after.char_indices().nth(CONTEXT_CHARS).map_or(after.len(), |(at, _)| at);
     let found: String = text[at.clone()].chars().take(MAX_MATCH_CHARS).collect();
-    // Browsers find a text fragment only within one block of text.
+    // Browsers find a text fragment only within a single block of text.
     let line = found.lines().next().unwrap_or_default();
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
     Hit {
@@ -180,7 +181,7 @@ fn build_hit(
     }
 }
 
-/// Returns the texts of an event with their labels.
+/// Returns an event's texts, each with a label.
 fn event_texts(line: &EventLine) -> Vec<(String, String)> {
     let kinds = [
         "model_asked",
@@ -192,7 +193,7 @@ fn event_texts(line: &EventLine) -> Vec<(String, String)> {
         "url_requested",
         "try_failed",
     ];
-    // Later requests repeat earlier responses and outputs, so search only the first one.
+    // Later requests repeat earlier responses and outputs, so search only the first request.
     if !kinds.contains(&line.kind.as_str()) || (line.kind == "model_asked" && line.step > 0) {
         return Vec::new();
     }

@@ -1,5 +1,5 @@
-//! Serves runs as read-only pages on loopback. Every page is created on request, so it shows the
-//! current state of a run that is still running.
+//! Serves runs as read-only pages on the loopback interface. Every page is created on request, so a
+//! page about a running run shows its current state.
 
 use std::{
     convert::Infallible,
@@ -26,20 +26,20 @@ use crate::{Page, Pages, ViewError};
 
 /// Pause after a failed `accept`.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
-/// Number of random bytes in the token. This is enough to make it unguessable.
+/// Number of random bytes in the token: enough to make the token unguessable.
 const TOKEN_BYTES: usize = 16;
 
-/// A server of runs on 127.0.0.1.
+/// A server on 127.0.0.1 that shows runs.
 pub struct Server {
     site: Arc<Site>,
     listener: TcpListener,
 }
 
 impl Server {
-    /// Opens the runs and starts listening. With port 0, it uses a free port.
+    /// Opens the runs and starts listening. With port 0, the system picks a free port.
     ///
     /// # Errors
-    /// A run cannot be read, or the port cannot be used.
+    /// Fails if a run cannot be read, or if the port cannot be used.
     pub async fn bind(runs: &[PathBuf], port: u16) -> Result<Self, ViewError> {
         let pages = Pages::open(runs)?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
@@ -49,7 +49,7 @@ impl Server {
         Ok(Self { site: Arc::new(Site { pages, token: token()?, address }), listener })
     }
 
-    /// Returns the URL of the first page. It contains an unguessable token.
+    /// Returns the home page's URL, which contains an unguessable token.
     pub fn url(&self) -> String {
         format!("http://{}/{}/", self.site.address, self.site.token)
     }
@@ -57,7 +57,7 @@ impl Server {
     /// Serves pages until `ended` completes.
     pub async fn serve(self, ended: impl Future) {
         let Self { site, listener } = self;
-        // Reading ten thousand trials takes a while, so start before the first page is requested.
+        // Reading ten thousand trials takes a while, so start before the home page is requested.
         let ahead = Arc::clone(&site);
         std::thread::spawn(move || ahead.pages.preload());
         tokio::pin!(ended);
@@ -66,7 +66,7 @@ impl Server {
                 _ = &mut ended => return,
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => stream,
-                    // Either the client disconnected, or there are no free file descriptors.
+                    // Either the client disconnected, or the process has no free file descriptors.
                     // Without a pause, the second error would repeat immediately.
                     Err(_) => {
                         tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
@@ -92,7 +92,7 @@ impl Server {
                         Ok::<_, Infallible>(answer.into_response())
                     }
                 });
-                // A client that disconnects during a response is not an error of the server.
+                // Ignore errors. A client may disconnect at any time during a response.
                 let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
             });
         }
@@ -118,7 +118,7 @@ struct PageResponse {
     status: StatusCode,
     kind: &'static str,
     body: Vec<u8>,
-    /// The entity tag, which changes with the content.
+    /// The entity tag. It changes whenever the content changes.
     tag: Option<HeaderValue>,
 }
 
@@ -128,8 +128,8 @@ impl PageResponse {
         Self { status, kind, body: body.as_bytes().to_owned(), tag: None }
     }
 
-    /// Returns status 304 if the client already has this content, so that an open page can poll
-    /// cheaply.
+    /// Returns status 304 if the client already has this content. This makes it cheap for an open
+    /// page to poll for changes.
     fn or_not_modified(mut self, known: Option<&HeaderValue>) -> Self {
         if self.status == StatusCode::OK {
             let mut hasher = DefaultHasher::new();
@@ -154,7 +154,7 @@ impl PageResponse {
     }
 }
 
-/// Sets a content security policy. It only allows the page's own content, the viewer's script and
+/// Sets a content security policy that allows only the page's own content, the viewer's script and
 /// style sheet, and requests to this server.
 fn set_headers(map: &mut HeaderMap, kind: &'static str) {
     let policy = HeaderValue::from_static(
@@ -177,8 +177,8 @@ fn set_headers(map: &mut HeaderMap, kind: &'static str) {
 
 impl Site {
     fn respond(&self, method: &Method, uri: &Uri, host: Option<&HeaderValue>) -> PageResponse {
-        // Prevent DNS rebinding. A foreign page whose name resolves to this server sends that name
-        // as the host.
+        // Prevent DNS rebinding: if a foreign page's host name resolves to this server, the browser
+        // sends that name in the `Host` header.
         if !self.is_own(host) {
             return PageResponse::plain_text(StatusCode::FORBIDDEN, "unknown host name\n");
         }

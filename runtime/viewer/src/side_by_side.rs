@@ -1,4 +1,4 @@
-//! The trials of a task side by side.
+//! Loads one task's trials for the side-by-side page.
 
 use proctor_record::RunDir;
 use proctor_report::TaskReport;
@@ -12,15 +12,15 @@ use crate::{
     html::{TrialChoice, TrialColumn, find_divergence},
 };
 
-/// Default and maximum number of trials to show.
+/// Default number of trials to show, and the maximum.
 const DEFAULT_TRIALS: usize = 4;
 const MAX_TRIALS: usize = 12;
 
-/// The trials that are shown, and the trials to choose from.
+/// The trials that are shown, and the trials that the user can choose from.
 type SideBySide = (Vec<TrialColumn>, Vec<TrialChoice>);
 
-/// Reads the trials in `named`, or the first trial of each arm if `named` is empty. Returns `None`
-/// if there is no such task.
+/// Reads the trials in `named`, or each arm's first trial with steps if `named` is empty. Returns
+/// `None` if there is no such task.
 pub fn load_side_by_side(
     runs: &[ViewedRun],
     task: &str,
@@ -47,7 +47,7 @@ pub fn load_side_by_side(
             1 => format!("{} / {}", found.arm.name, found.attempt),
             _ => format!("{}: {} / {}", run.name, found.arm.name, found.attempt),
         };
-        // A trial without steps has nothing to compare.
+        // There is nothing to compare in a trial without steps.
         let steps = report.steps.is_none_or(|steps| steps > 0);
         let wanted = if named.is_empty() { steps } else { is_named(run, found) };
         let index = match wanted && sides.len() < most {

@@ -1,5 +1,5 @@
-//! Writes all pages as files. Links between them are relative, so the directory can be opened,
-//! moved and hosted anywhere.
+//! Writes all pages as files. The links between them are relative, so the directory can be opened
+//! locally, moved, or hosted anywhere.
 
 use std::{collections::BTreeSet, fs, io, path::Path};
 
@@ -18,15 +18,15 @@ use crate::{
     html::{self, ASSETS, Filter, Links},
 };
 
-/// The first page's file name, and the suffix of the other pages.
+/// The home page's file name, and the file extension of the other pages.
 const HOME_PAGE: &str = "index.html";
 const PAGE_SUFFIX: &str = ".html";
 
 impl Pages {
-    /// Writes every page with secrets masked. Returns the number of files.
+    /// Writes every page, with secrets masked. Returns the number of files written.
     ///
     /// # Errors
-    /// A run cannot be read, or a file cannot be written.
+    /// Fails if a run cannot be read, or if a file cannot be written.
     pub fn write_pages(&self, out: &Path, mask: MaskText<'_>) -> Result<u64, ViewError> {
         let links = Links { home: HOME_PAGE, ending: PAGE_SUFFIX, ..Links::default() };
         fs::create_dir_all(out)?;

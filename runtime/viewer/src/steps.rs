@@ -1,4 +1,4 @@
-//! Reads one complete step of a trial.
+//! Reads one step of a trial with all its details.
 
 use proctor_record::{Blobs, PatchPolicy, RecordError, Tree, collect_patch};
 use proctor_types::Event;
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::html::{Call, EgressRequest, EndpointRequest, Step};
 
-/// Reads the lines of one step. Returns `None` if the trial has no such step.
+/// Reads one step from its journal lines. Returns `None` if the trial has no such step.
 pub fn read_step(index: &JournalIndex, blobs: &Blobs, number: u64) -> Option<Step> {
     let row = index.rows.get(number.checked_sub(1)? as usize)?;
     let mut step = Step { row: row.clone(), ..Step::default() };
@@ -20,7 +20,7 @@ pub fn read_step(index: &JournalIndex, blobs: &Blobs, number: u64) -> Option<Ste
         }
     }
     if let Some([before, after, first]) = index.trees_around_step(number) {
-        // If a tree is corrupt, show the rest of the step.
+        // If a tree is corrupt, show the step without its diffs.
         let mut told = |diff: Result<String, RecordError>| {
             diff.unwrap_or_else(|error| {
                 step.notes.push(error.to_string());
@@ -55,7 +55,7 @@ fn add_event(step: &mut Step, event: Event) {
         }
         Event::ToolReturned { name, shown, full, exit_status, seconds, malformed, .. } => {
             // Results are recorded in the order of their calls, so this result belongs to the first
-            // call of its name that has none.
+            // call with the same name that has no result yet.
             let waiting =
                 step.calls.iter_mut().find(|call| call.shown.is_none() && call.name == name);
             if let Some(call) = waiting {

@@ -1,12 +1,12 @@
-//! Formats tool calls, in short and in full.
+//! Formats tool calls, either in short or in full.
 
 use serde_json::Value;
 
 /// Maximum number of characters in a step's summary.
 const MAX_SUMMARY_CHARS: usize = 100;
 
-/// Returns the tool's name and the start of its arguments. If the arguments have a single string,
-/// only that string is used.
+/// Returns the tool's name and the start of its arguments. If the arguments are a JSON object, only
+/// the values of its fields are shown.
 pub fn summarize_call(name: &str, arguments: &str) -> String {
     let text = match serde_json::from_str::<Value>(arguments) {
         Ok(value) => arguments_text(&value),
@@ -45,7 +45,7 @@ pub fn arguments_text(arguments: &Value) -> String {
     }
 }
 
-/// Formats arguments for people: one line per field.
+/// Formats arguments for display, one line per field.
 pub fn format_arguments(arguments: &str) -> String {
     match serde_json::from_str::<Value>(arguments) {
         Ok(Value::Object(fields)) => {
@@ -57,7 +57,7 @@ pub fn format_arguments(arguments: &str) -> String {
     }
 }
 
-/// Returns a model's reasoning, if the endpoint returned it.
+/// Returns the model's reasoning, if the endpoint returned it.
 pub fn reasoning(extra: &serde_json::Map<String, Value>) -> String {
     let fields = ["reasoning_content", "reasoning", "thinking"];
     let known = fields.iter().find_map(|field| extra.get(*field));

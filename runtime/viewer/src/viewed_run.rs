@@ -1,4 +1,4 @@
-//! A run in the viewer, and a cache of the data that was read from it.
+//! A run that the viewer shows, with a cache of the data read from it.
 
 use std::{
     collections::HashMap,
@@ -16,10 +16,10 @@ use super::{
 };
 use crate::ViewError;
 
-/// Maximum number of journal indexes kept in memory. Others are read again.
+/// Maximum number of journal indexes kept in memory. Other journals are indexed again when needed.
 const MAX_INDEXES: usize = 64;
 
-/// A run in the viewer.
+/// A run that the viewer shows.
 #[derive(Debug)]
 pub struct ViewedRun {
     /// The run's number in addresses, counted from 1.
@@ -40,7 +40,8 @@ impl ViewedRun {
         Ok(Self { number, path: path.to_owned(), name, record, results, indexes })
     }
 
-    /// Returns the trial that the rest of an address, after the run, refers to.
+    /// Returns the trial that an address refers to. The arguments are the address's parts after the
+    /// run.
     pub fn find(&self, task: &str, arm: &str, attempt: &str) -> Option<PlannedTrial<'_>> {
         let record = &self.record;
         let task = record.tasks.iter().find(|one| one.task.id.as_str() == task)?;
@@ -54,7 +55,7 @@ impl ViewedRun {
         self.results.current(&self.path, &self.record)
     }
 
-    /// Returns the current steps of a trial. `None` if it has not started.
+    /// Returns a trial's current journal index, or `None` if the trial has not started.
     pub fn current_index(
         &self,
         found: &PlannedTrial<'_>,
@@ -64,7 +65,7 @@ impl ViewedRun {
             let kept = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
             kept.get(&journal).cloned()
         };
-        // Don't hold the lock while reading, because reading a long journal takes a while.
+        // Don't hold the lock while reading, because it takes a while to read a long journal.
         let read = match known.as_ref().and_then(|index| Some((index, index.is_up_to_date()?))) {
             Some((index, true)) => return Ok(Some(Arc::clone(index))),
             Some((index, false)) => {

@@ -1,4 +1,4 @@
-//! Shows the work directory after a step, one directory at a time, and the content of a file.
+//! Lists the work directory after a step, one directory at a time, and shows a file's content.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use super::{
 };
 use crate::html::{Entry, Folder, OpenedFile};
 
-/// Maximum number of entries to list per directory, and of bytes to show per file.
+/// Limits: entries listed per directory, and bytes shown per file.
 const MAX_LISTED: usize = 1_000;
 const MAX_SHOWN_BYTES: usize = 256 << 10;
 
 #[derive(Default)]
 struct DirectoryEntry {
     is_folder: bool,
-    /// Number of paths below the entry, and how many of them the step changed.
+    /// Number of paths below the entry, then how many of them the step changed.
     paths: u64,
     changed: u64,
     size: u64,
@@ -26,8 +26,8 @@ struct DirectoryEntry {
     link: String,
 }
 
-/// Returns the directory that `in` names, and the file that `open` names. Returns `None` if there
-/// is no snapshot yet.
+/// Returns the directory that the query parameter `in` names, and the file that `open` names.
+/// Returns `None` if there is no snapshot yet.
 pub fn load_workspace(
     index: &JournalIndex,
     blobs: &Blobs,
@@ -59,7 +59,7 @@ pub fn load_workspace(
             below.paths += 1;
             below.changed += u64::from(!mark.is_empty());
         } else {
-            // An entry that has neither content nor target is a directory, or it cannot be read.
+            // An entry with neither content nor a link target is a directory, or it cannot be read.
             below.is_folder |= entry.hash.is_none() && entry.link.is_none();
             (below.size, below.mark) = (entry.size, mark);
             below.link = entry.link.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -68,7 +68,7 @@ pub fn load_workspace(
     let left_out = names.len().saturating_sub(MAX_LISTED);
     let opened = query.first_value("open");
     let entry = |(name, below): (Vec<u8>, DirectoryEntry)| {
-        // A name that is not UTF-8 can be listed but not requested.
+        // A file whose name is not valid UTF-8 can be listed but not requested.
         let href = match std::str::from_utf8(&name) {
             Ok(_) if below.mark == "gone" && !below.is_folder => String::new(),
             Ok(_) if !below.link.is_empty() => String::new(),
@@ -118,7 +118,7 @@ fn open_file(tree: &Tree, blobs: &Blobs, path: &str) -> Result<Option<OpenedFile
     };
     let mut opened = OpenedFile { path: path.to_owned(), hash, ..OpenedFile::default() };
     if !blobs.has(&opened.hash) {
-        opened.why_not = "Unchanged file of the environment: only its hash is recorded.".to_owned();
+        opened.why_not = "Unchanged file from the environment: only its hash is recorded.".to_owned();
         return Ok(Some(opened));
     }
     let bytes = blobs.get(&opened.hash)?;

@@ -1,11 +1,11 @@
 // Keyboard shortcuts, filters and live updates of the viewer's pages. All pages work without this script.
-// It only loads pages from the same server, and only inserts content that the server rendered.
+// The script only loads pages from the same server, and only inserts content that the server rendered.
 "use strict";
 
-/** How long a filter waits for the next key press, in milliseconds. */
+/** Delay between the last key press in a filter and the update of the page, in milliseconds. */
 const PAUSE = 120;
 
-/** @param {EventTarget | null} where @returns {boolean} whether the user is typing there */
+/** @param {EventTarget | null} where @returns {boolean} whether `where` is an element that accepts text or keyboard input */
 function isWritten(where) {
   return where instanceof HTMLElement && where.matches("input, select, textarea");
 }
@@ -27,7 +27,8 @@ function onKey(event) {
     return;
   }
   if (!/^[a-zA-Z/]$/.test(event.key)) return;
-  // If there are several, such as a page's filter and the global search, prefer the page's own.
+  // If several elements have this key, such as a page's filter and the global search, prefer the one in the page's
+  // main part.
   const all = [...document.querySelectorAll(`[data-key="${event.key}"]`)];
   const one = all.find((it) => it.closest("main")) ?? all[0];
   if (!(one instanceof HTMLElement)) return;
@@ -40,15 +41,15 @@ function onKey(event) {
   }
 }
 
-/** @param {string} words for screen readers */
+/** Announces a text to screen readers. @param {string} words */
 function tell(words) {
   const told = document.getElementById("told");
   if (told) told.textContent = words;
 }
 
 /**
- * Replaces a part of this page with the same part of a newer page. Open details stay open, and the focus stays in
- * place.
+ * Replaces the element with this id by the same element of a newer page. Open details stay open, and the focus stays
+ * in place.
  * @param {string} page @param {string} id
  */
 function replace(page, id) {
@@ -75,7 +76,7 @@ function replace(page, id) {
 
 let asked = 0;
 
-/** Asks the server for the page of a filter. @param {HTMLFormElement} form */
+/** Loads the page that the server renders for a filter, and shows its trials. @param {HTMLFormElement} form */
 async function filterServed(form) {
   const address = new URL(form.action);
   for (const [name, value] of new FormData(form)) {
@@ -84,7 +85,7 @@ async function filterServed(form) {
   const number = ++asked;
   const answer = await fetch(address);
   const page = await answer.text();
-  // Ignore a slow response to an older filter.
+  // Ignore this response if the filter has changed since the request.
   if (!answer.ok || number !== asked) return;
   replace(page, "found");
   tag = "";
@@ -92,7 +93,10 @@ async function filterServed(form) {
   tell(document.getElementById("count")?.textContent ?? "");
 }
 
-/** Hides the trials that do not match; the whole matrix is on this page. @param {HTMLFormElement} form */
+/**
+ * Hides the trials that do not match the filter. For pages exported as files, which contain the whole matrix.
+ * @param {HTMLFormElement} form
+ */
 function filterHere(form) {
   const given = new FormData(form);
   /** @param {string} name */
@@ -126,11 +130,11 @@ function filterHere(form) {
   if (count) count.textContent = `${shown} of ${all} trials`;
 }
 
-/** @param {HTMLFormElement} form */
+/** Applies a filter whenever its fields change. @param {HTMLFormElement} form */
 function filter(form) {
   form.hidden = false;
   const apply = () => {
-    if (form.dataset.filter === "served") filterServed(form).catch(() => tell("the viewer does not respond"));
+    if (form.dataset.filter === "served") filterServed(form).catch(() => tell("the viewer is not responding"));
     else filterHere(form);
   };
   let waiting = 0;
@@ -144,10 +148,10 @@ function filter(form) {
   });
 }
 
-/** The ETag of this page as it is shown. */
+/** The ETag of the page that is currently shown. */
 let tag = "";
 
-/** Asks the server for a newer page and shows it. */
+/** Asks the server for a newer version of this page, and shows it. */
 async function renew() {
   if (document.hidden || isWritten(document.activeElement)) return;
   const answer = await fetch(location.href, { headers: tag ? { "If-None-Match": tag } : {} });
@@ -158,11 +162,11 @@ async function renew() {
   findFilters();
 }
 
-/** Repeats the request while the page is marked as live. */
+/** Updates the page at regular intervals while the page is marked as live. */
 function live() {
   const seconds = Number(document.getElementById("main")?.dataset.live ?? 0);
   if (!seconds) return;
-  setTimeout(() => renew().catch(() => tell("the viewer does not respond")).finally(live), seconds * 1000);
+  setTimeout(() => renew().catch(() => tell("the viewer is not responding")).finally(live), seconds * 1000);
 }
 
 function findFilters() {

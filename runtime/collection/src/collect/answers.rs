@@ -11,10 +11,10 @@ use super::{
     stage_cache::{StageCache, cache_result},
 };
 
-/// A model that responds to single prompts. The implementation tracks the cost.
+/// A model that responds to single prompts. The implementation keeps track of the cost.
 #[async_trait]
 pub trait Model: Send + Sync {
-    /// The endpoint's name for the model.
+    /// The model's name at the endpoint.
     fn name(&self) -> &str;
 
     /// Identifies the model and its parameters. Responses are cached under this key.
@@ -23,7 +23,7 @@ pub trait Model: Send + Sync {
     /// Sends one prompt and returns the response text.
     ///
     /// # Errors
-    /// The endpoint did not respond.
+    /// Fails if the endpoint did not respond.
     async fn complete(&self, question: &str) -> Result<String, Fault>;
 }
 
@@ -38,7 +38,7 @@ impl<'a> CachedModel<'a> {
     /// Opens the cache of responses for a model.
     ///
     /// # Errors
-    /// The built-in settings are invalid.
+    /// Fails if the built-in settings are invalid.
     pub fn new(model: &'a dyn Model, cache: &Path) -> Result<Self, Fault> {
         let kept = StageCache::new(&cache.join("collections"), "answers");
         Ok(Self { model, kept, attempts: Settings::get()?.tops.model.attempts.max(1) })
@@ -49,11 +49,10 @@ impl<'a> CachedModel<'a> {
     }
 
     /// Sends a prompt and returns the value that `read` parses from the response. If the response
-    /// cannot be parsed, sends the prompt again a few times. The final error message contains the
-    /// subject `of` and the missing value `what`.
+    /// cannot be parsed, the prompt is sent again, up to a fixed number of times. The final error
+    /// message names the prompt's subject (`of`) and the missing value (`what`).
     ///
-    /// # Errors
-    /// The endpoint did not respond, or no response can be parsed.
+    /// Fails if the endpoint did not respond, or if no response can be parsed.
     pub(crate) async fn ask<T: Serialize + DeserializeOwned>(
         &self,
         stage: &str,

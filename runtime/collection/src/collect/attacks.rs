@@ -1,5 +1,5 @@
-//! Attacks the grading of verified tasks (`docs/attacks.md`). A task that an attack resolves is
-//! rejected.
+//! Attacks the grading of verified tasks (`docs/attacks.md`). A task is rejected if an attack
+//! resolves it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,26 +22,26 @@ use super::{
     verify,
 };
 
-/// Selects the tasks to attack.
+/// Which tasks to attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttackSelection {
     All,
-    /// A random sample of this many tasks of each level.
+    /// A random sample of this many tasks at each level.
     Sample(usize),
 }
 
-/// The attacks that ran, for the report.
+/// The attacks that were run, for the report.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttackSummary {
-    /// The pack's digest.
+    /// The digest of the attack pack.
     pub pack: String,
     pub tasks: Vec<String>,
-    /// Number of attacks that ran on these tasks. No attack resolved its task undetected.
+    /// Number of attacks run on these tasks. None of them resolved its task undetected.
     pub attacks: usize,
 }
 
-/// The result of all attacks on one task: the number of failed attacks, or the name of the
-/// successful attack.
+/// The result of all attacks on one task: the number of attacks if all of them failed, or the name
+/// of the attack that succeeded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 enum PackResult {
     Withstood(usize),
@@ -49,11 +49,12 @@ enum PackResult {
 }
 
 impl CandidateContext<'_> {
-    /// Runs the attacks on the selected tasks in `outcomes`, and rejects tasks that an attack
+    /// Runs the attacks on the selected tasks in `outcomes`. Rejects every task that an attack
     /// resolves.
     ///
     /// # Errors
-    /// A fault of the cache or the pack. A fault while attacking a task rejects it with the stage `fault`.
+    /// A fault of the cache or the attack pack. If a fault occurs while a task is attacked, the
+    /// task is rejected with the stage `fault` instead.
     pub(super) async fn run_attacks(
         &self,
         outcomes: &mut [Outcome],
@@ -134,7 +135,7 @@ impl CandidateContext<'_> {
     }
 }
 
-/// Returns the pack's attacks that apply to a task, followed by the task's own cheats.
+/// Returns the attack pack's patches that apply to a task, followed by the task's own cheats.
 fn attack_patches(task: &Task, tree: &Path) -> Result<Vec<(String, Vec<u8>)>, Fault> {
     let broken = |why: String| Fault::new(Layer::Grade, why);
     let start = InitialWorkdir::new(task, tree)?;
@@ -151,7 +152,7 @@ fn attack_patches(task: &Task, tree: &Path) -> Result<Vec<(String, Vec<u8>)>, Fa
     Ok(out)
 }
 
-/// The agent's initial work directory.
+/// The work directory before the agent starts.
 struct InitialWorkdir<'a> {
     task: &'a Task,
     tree: &'a Path,

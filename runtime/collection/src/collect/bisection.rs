@@ -1,13 +1,13 @@
-//! The last resort if a removal breaks other tests for an unknown reason: bisection finds a part of
-//! the removal that works.
+//! The last resort if removing code breaks other tests for an unknown reason. Bisection looks for a
+//! part of the code that can be removed.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use super::{context::CandidateContext, outcome::StopReason, removal::Removal};
 
 impl CandidateContext<'_> {
-    /// Returns a part of `removal` that contains at least one top and does not break other tests.
-    /// `failed` lists the tests that fail with the whole removal.
+    /// Returns a part of `removal` that contains at least one top and that can be removed without
+    /// breaking other tests. `failed` lists the tests that fail if all of `removal` is removed.
     ///
     /// # Errors
     /// A rejection if no such part is found, or a sandbox fault.
@@ -45,7 +45,7 @@ impl CandidateContext<'_> {
     }
 }
 
-/// Splits a list into two halves. Returns nothing for a single element.
+/// Splits a list into two halves. Returns no halves if the list has a single element.
 fn halves(list: &[usize]) -> Vec<Vec<usize>> {
     match list.len() {
         0 | 1 => Vec::new(),

@@ -1,4 +1,4 @@
-//! Calls between functions, as reported by a traced run.
+//! Calls between functions, as recorded while the tests were traced.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,30 +9,31 @@ use super::records::Record;
 /// A Python code object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct CodeObject {
-    /// Path relative to the work directory.
+    /// Path of the code's file, relative to the work directory.
     pub(super) file: String,
     pub(super) line: usize,
     pub(super) name: String,
 }
 
-/// Numbers of the caller and the callee. The caller is `None` if the test runner made the call.
+/// The numbers of the caller and the callee. The caller is `None` if the test runner made the call.
 pub(super) type Edge = (Option<usize>, usize);
 
-/// The calls in one test file's process.
+/// The calls made in the process that ran one test file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FileCalls {
-    /// Calls outside of tests: during imports and collection, and between tests.
+    /// Calls made outside of tests: during imports and test collection, and between tests.
     pub(super) imports: BTreeSet<Edge>,
     /// Calls during each test, including its fixtures.
     pub(super) tests: BTreeMap<String, BTreeSet<Edge>>,
 }
 
-/// The calls in a test suite.
+/// The calls made by a test suite.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Calls {
     pub(super) code: Vec<CodeObject>,
     pub(super) files: BTreeMap<String, FileCalls>,
-    /// Observed types by code object number. The return value has an empty parameter name.
+    /// Observed types by code object number, then by parameter name. The return value has an empty
+    /// parameter name.
     #[serde(default)]
     pub(super) types: BTreeMap<usize, ObservedTypes>,
 }
@@ -40,7 +41,8 @@ pub(super) struct Calls {
 pub(super) type ObservedTypes = BTreeMap<String, BTreeSet<String>>;
 
 impl Calls {
-    /// Adds the calls in the records of one run. Each process numbers its code objects itself.
+    /// Adds the calls recorded in one run. Code objects are renumbered, because each process
+    /// numbers its own code objects.
     pub(super) fn add_records(&mut self, records: &[Record]) {
         let mut known: BTreeMap<CodeObject, usize> =
             self.code.iter().cloned().enumerate().map(|(number, code)| (code, number)).collect();

@@ -1,4 +1,4 @@
-//! Turns one test file into a verified level-1 task, or rejects it with a reason.
+//! Creates a verified level-1 task from one test file, or rejects the file with a reason.
 
 use std::{collections::BTreeSet, fs};
 
@@ -22,9 +22,10 @@ use crate::{
 };
 
 impl CandidateContext<'_> {
-    /// Creates a level-1 task from a test file, or returns the reason for rejecting it.
+    /// Creates a level-1 task from a test file, or returns the reason why the file was rejected.
     ///
-    /// A fault that has nothing to do with the test file, so a retry may help.
+    /// # Errors
+    /// Fails if a fault occurs that has nothing to do with the test file. A retry may help.
     pub(super) async fn build_level_one(&self, file: &str) -> Result<Outcome, Fault> {
         match self.try_build_level_one(file).await {
             Ok(made) => Ok(Outcome::Task(Box::new(made))),
@@ -46,7 +47,7 @@ impl CandidateContext<'_> {
         if tops.is_empty() {
             return Err(StopReason::Reject(
                 "tops",
-                "it calls no Python function of the package".into(),
+                "it calls none of the package's Python functions".into(),
             ));
         }
         let mut removal = self.choose_removal(file, graph, &tops)?;
@@ -69,8 +70,8 @@ impl CandidateContext<'_> {
         self.verify_task(file, removal).await
     }
 
-    /// Restores code that an agent could also read elsewhere in the work directory. Rejects the
-    /// task if this restores everything.
+    /// Restores removed code that an agent could also read elsewhere in the work directory. Rejects
+    /// the task if no removed code is left.
     async fn restore_copied_code(
         &self,
         file: &str,
@@ -94,7 +95,7 @@ impl CandidateContext<'_> {
             }
             if back == gone {
                 let what = leaks.first().map(ToString::to_string).unwrap_or_default();
-                let why = format!("the remaining code contains a copy of all of it; {what}");
+                let why = format!("the remaining code contains copies of everything to be removed; {what}");
                 return Err(StopReason::Reject("leak_check", why));
             }
             removal.extracted.restore(&back);
@@ -102,7 +103,7 @@ impl CandidateContext<'_> {
         }
     }
 
-    /// Renders the statement, freezes the test ids, and grades gold and noop.
+    /// Renders the statement, freezes the test ids, and grades the gold patch and an empty patch.
     async fn verify_task(
         &self,
         file: &str,
@@ -136,8 +137,8 @@ impl CandidateContext<'_> {
             ids: Some(ids),
             feature: Some(file.to_owned()),
         };
-        // Check for leaks before running tests. If the environment contains the solution, the task
-        // is rejected anyway.
+        // Check for leaks before running tests: if the environment contains the solution, the task
+        // is rejected regardless of the tests.
         verify::check_no_copies(self.verify_context(), &draft.task, &environment, &findings)
             .await?;
         let hidden = draft.task.hidden.clone();
@@ -157,7 +158,8 @@ impl CandidateContext<'_> {
         solvability.remove_left_out(&mut task)?;
         let steady = self.suite.steady.get(file).map_or(0, Vec::len);
         let fail_to_pass = task.fail_to_pass.len();
-        // Tests that were removed from the task also fail without the feature, so count them.
+        // Also count the tests that were removed from the task, because they fail without the
+        // feature, too.
         let failing = fail_to_pass + solvability.left_out.len();
         let other_files: BTreeSet<&str> = task
             .pass_to_pass
@@ -237,7 +239,7 @@ impl CandidateContext<'_> {
         Ok(self.describe_code(file, &code, &stubs).await?)
     }
 
-    /// Asks the model to describe some code, if there is a model.
+    /// Asks the model to describe the given code. Returns `None` if there is no model.
     pub(super) async fn describe_code(
         &self,
         file: &str,
@@ -249,7 +251,7 @@ impl CandidateContext<'_> {
         describe_feature(answers, file, Feature { package, summary, code, stubs }).await.map(Some)
     }
 
-    /// Returns the carving with notes in the stubs.
+    /// Returns the carving, with notes added to the stubs.
     fn with_notes(&self, file: &str, removal: &Removal) -> Carving {
         let mut carving = removal.carving.clone();
         let Some(graph) = self.graphs.get(file) else { return carving };

@@ -1,4 +1,4 @@
-//! The state of a collection that all candidates share.
+//! The state that all candidates of a collection share.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ use super::{
     verify::VerifyContext,
 };
 
-/// Shared state for all candidates of a collection.
+/// State that all candidates of a collection share.
 pub(super) struct CandidateContext<'a> {
     pub(super) backend: &'a dyn Backend,
     pub(super) sources: &'a Sources,
@@ -28,12 +28,12 @@ pub(super) struct CandidateContext<'a> {
     pub(super) suite: Suite,
     pub(super) objects: Objects,
     pub(super) graphs: BTreeMap<String, FileGraph>,
-    /// Python files in test directories that contain no tests. These files and everything that they
-    /// import stay.
+    /// Python files in test directories that contain no tests. Neither these files nor anything
+    /// they import is removed.
     pub(super) helpers: Vec<String>,
     pub(super) settings: &'a Settings,
     pub(super) seed: String,
-    /// Notes on functions, from traced runs.
+    /// Notes on functions, from the traced run.
     pub(super) notes: Notes,
     /// The model that chooses tops and writes descriptions, if any.
     pub(super) answers: Option<CachedModel<'a>>,

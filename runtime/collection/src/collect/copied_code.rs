@@ -1,5 +1,5 @@
-//! Finds functions whose code also exists in the remaining files. Removing them is pointless,
-//! because an agent could read the copy.
+//! Finds functions whose code also exists in the remaining files. There is no point in removing
+//! these functions, because an agent could read the copy.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -13,13 +13,13 @@ use proctor_setup::Leak;
 use super::{environment::WORKDIR, objects::Objects};
 use crate::Carving;
 
-/// Minimum share of a function's windows that must occur in a file for the function to count as
-/// copied. The leak check uses the same threshold.
+/// A function counts as copied if at least this fraction of its windows occurs in a file. The leak
+/// check uses the same threshold.
 const MIN_COPIED_SHARE: f64 = 0.6;
 
-/// Returns the objects in `gone` whose code occurs in the files that the leak check reported. If
-/// none reaches the threshold, returns the objects with the largest share. Findings outside the
-/// work directory are ignored.
+/// Returns the objects in `gone` whose code occurs in the files that the leak check reported. If no
+/// object reaches the threshold, returns the objects with the largest copied fraction. Findings
+/// outside the work directory are ignored.
 pub(super) fn find_copied_objects(
     leaks: &[Leak],
     gone: &BTreeSet<usize>,
@@ -59,7 +59,8 @@ pub(super) fn find_copied_objects(
     out
 }
 
-/// Returns the share of the code's windows that occur in a file. Uses the longest window that fits into the code.
+/// Returns the fraction of the code's windows that occur in a file. The windows are as long as the
+/// code permits.
 fn copied_share(code: &[String], file_windows: &[HashSet<u64>]) -> f64 {
     for length in (1..=WINDOW_LINES).rev() {
         let own = windows(code.iter().map(String::as_str), length);
@@ -67,8 +68,8 @@ fn copied_share(code: &[String], file_windows: &[HashSet<u64>]) -> f64 {
             continue;
         };
         let found = own.intersection(file_windows).count();
-        // Single lines often match by chance, so they are compared only if the code is too short
-        // for longer windows.
+        // Single lines often match by chance, so compare them only if the code is too short for
+        // longer windows.
         return found as f64 / own.len() as f64;
     }
     0.0

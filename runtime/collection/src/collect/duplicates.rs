@@ -1,10 +1,10 @@
-//! Removes level-2 tasks that request the same objects.
+//! Rejects level-2 tasks that request the same objects as another task.
 
 use std::collections::BTreeMap;
 
 use super::outcome::{Outcome, Reject};
 
-/// If several tasks request the same objects, keeps the one with the most tests and rejects the
+/// If several tasks request the same objects, keeps the task with the most tests and rejects the
 /// others.
 pub(super) fn reject_duplicates(outcomes: &mut [Outcome]) {
     let mut best: BTreeMap<Vec<String>, (usize, String)> = BTreeMap::new();

@@ -13,23 +13,24 @@ use super::{
 pub(crate) const WORKDIR: &str = "/testbed";
 pub(crate) const PYTHON: &str = "/venv/bin/python";
 const PIP: &str = "/venv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check";
-/// Removes the description from the metadata of the installed project. The description contains the
+/// Removes the description from the installed project's metadata. The description contains the
 /// README, which often repeats an example from a removed docstring. The leak check would then
 /// reject the task.
 const STRIP_DESCRIPTION: &str = "for file in /venv/lib/python3*/site-packages/*.dist-info/direct_url.json; \
      do [ ! -f $file ] || sed -i '/^\\r*$/,$d' ${file%/*}/METADATA; done";
-/// Temporary directory of pip. pip leaves the packages in it that it built the project with.
+/// pip's temporary directory. pip leaves the packages there that it used to build the project.
 const BUILD: &str = "/venv/build";
-/// Constraints file for the build. Both variables are set, because since pip 25.3 build
-/// environments ignore `PIP_CONSTRAINT` and use `PIP_BUILD_CONSTRAINT`.
+/// Constraints file for the build. Both environment variables are set, because since pip 25.3,
+/// build environments ignore `PIP_CONSTRAINT` and use `PIP_BUILD_CONSTRAINT`.
 const BUILD_PINS: &str = "/venv/build-pins.txt";
-/// Python code that prints the project's requirements, from its metadata after installation.
+/// Python code that prints the project's requirements, as listed in its metadata after
+/// installation.
 const PRINT_REQUIREMENTS: &str = "import importlib.metadata as m; print(*sorted({line for it in m.distributions() if \
      it.read_text(\"direct_url.json\") or str(it.locate_file(\"\")).startswith(\"/testbed\") for line in it.requires or ()}), \
      sep=\"\\n\")";
 const BUILD_TIMEOUT: Duration = Duration::from_secs(1800);
 
-/// The environment of every task of a project.
+/// The environment of all tasks from one project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Environment {
     /// Set-up commands, with every package pinned.
@@ -47,13 +48,14 @@ pub(crate) struct InstalledPackages {
     pub(crate) pins: Vec<String>,
     /// Whether the project is installed in editable mode.
     pub(crate) editable: bool,
-    /// Pins of the packages that the project was built with.
+    /// Pins of the packages that were used to build the project.
     pub(crate) built_with: Vec<String>,
     /// The Python version, such as `Python 3.11.2`.
     pub(crate) python: String,
 }
 
-/// Returns the environment variables of a task's sandboxes. `PYTHONPATH` points to the source tree.
+/// Returns the environment variables for a task's sandboxes. `PYTHONPATH` points to the source
+/// tree.
 pub(crate) fn env_vars(project: &Project) -> Vec<(String, String)> {
     let path = match project.root.as_str() {
         "." => WORKDIR.to_owned(),
@@ -62,7 +64,7 @@ pub(crate) fn env_vars(project: &Project) -> Vec<(String, String)> {
     vec![("PYTHONDONTWRITEBYTECODE".to_owned(), "1".to_owned()), ("PYTHONPATH".to_owned(), path)]
 }
 
-/// Returns the layer with the source and some set-up commands.
+/// Returns a layer with the source and the given set-up commands.
 pub(crate) fn layer(source: &SourceTree, project: &Project, setup: Vec<String>) -> LayerSpec {
     LayerSpec {
         base: Base::Host,
@@ -74,8 +76,8 @@ pub(crate) fn layer(source: &SourceTree, project: &Project, setup: Vec<String>) 
     }
 }
 
-/// Returns the set-up commands before pinning. They skip packages that cannot be installed. Imports
-/// that fail later show which packages are missing.
+/// Returns the set-up commands used before packages are pinned. The commands skip packages that
+/// cannot be installed. Imports that fail later show which packages are missing.
 pub(super) fn setup_commands(
     project: &Project,
     settings: &Settings,
@@ -89,7 +91,7 @@ pub(super) fn setup_commands(
         out.push(format!("{PIP} {all} || for name in {all}; do {PIP} \"$name\" || true; done"));
     }
     if project.installable {
-        // Install the project without dependencies first. `BUILD` then contains only the project's
+        // First, install the project without dependencies. `BUILD` then contains only the project's
         // own build requirements.
         out.push(format!(
             "mkdir {BUILD} && TMPDIR={BUILD} {PIP} --no-clean --no-deps --editable . || true"
@@ -102,9 +104,9 @@ pub(super) fn setup_commands(
     out
 }
 
-/// Returns a command that lists the packages that the project was built with, including their
-/// versions. These are its static build requirements and the packages that the build back end
-/// requested. The command prints nothing if the project was built with the packages in `/venv`.
+/// Returns a command that lists the packages used to build the project, including their versions:
+/// its static build requirements, and the packages that the build back end requested. The command
+/// prints nothing if the project was built with the packages in `/venv`.
 pub(crate) fn list_build_packages_command() -> String {
     format!(
         "set --; for folder in {BUILD}/pip-build-env-*/*/lib*/python*/site-packages; do [ ! -d \"$folder\" ] || set -- \
@@ -120,7 +122,8 @@ pub(super) fn pinned_setup(
     let mut out = vec![create_venv_command(project, settings)];
     out.push(format!("{PIP} --no-deps {}", quote_all(&installed.pins)));
     if installed.editable {
-        // Install the project for its metadata and entry points. Its code is imported from the tree.
+        // Install the project for its metadata and entry points. Python imports its code from the
+        // source tree.
         let install = format!("{PIP} --no-deps --editable .");
         out.push(match &installed.built_with[..] {
             [] => install,
@@ -135,7 +138,8 @@ pub(super) fn pinned_setup(
     out
 }
 
-/// Returns a command that creates `/venv` with the first interpreter that the project supports.
+/// Returns a command that creates `/venv` with the first available interpreter that the project
+/// supports.
 fn create_venv_command(project: &Project, settings: &Settings) -> String {
     let condition = python_condition(&project.requires_python);
     let names = settings.environment.pythons.join(" ");
@@ -175,13 +179,13 @@ pub(crate) fn parse_pins(frozen: &str, project: &Project) -> Vec<String> {
     out
 }
 
-/// Returns the pins of the packages that a project was built with. A package that was used in two
+/// Returns pins for the packages that were used to build a project. A package that was used in two
 /// versions cannot be pinned.
 pub(crate) fn parse_build_pins(frozen: &str, project: &Project) -> Vec<String> {
     let all = parse_pins(frozen, project);
     let name = |pin: &String| proctor_types::normalize_package_name(requirement_name(pin));
     let once = |pin: &&String| all.iter().filter(|other| name(other) == name(pin)).count() == 1;
-    // Skip files and URLs, which not every pip version accepts as constraints.
+    // Skip files and URLs, because some pip versions don't accept them as constraints.
     all.iter().filter(once).filter(|pin| pin.contains("==")).cloned().collect()
 }
 

@@ -1,4 +1,4 @@
-//! The objects that each test file tests, as written to `tops.jsonl`.
+//! The functions that each test file tests. They are written to `tops.jsonl`.
 
 use std::{collections::BTreeSet, fs};
 
@@ -11,7 +11,7 @@ use super::{context::CandidateContext, graph::FileGraph, suite::Suite, test_file
 pub(super) struct FoundTops {
     file: String,
     candidates: Vec<tops::Candidate>,
-    /// The functions that the tests call directly. They serve as tops if no candidate is one.
+    /// The functions that the tests call directly. They serve as tops if no candidate qualifies.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     instead: Vec<String>,
     /// The functions that were not scored.
@@ -23,13 +23,14 @@ impl FoundTops {
         &self.file
     }
 
-    /// Returns every function that the file reaches, and whether it is a top.
+    /// Returns every function that the file reaches, and whether the function is a top.
     pub(super) fn reached_functions(&self) -> impl Iterator<Item = (&str, bool)> {
         let candidates = self.candidates.iter().map(|it| (it.object.as_str(), it.top));
         candidates.chain(self.below.iter().map(|it| (it.as_str(), false)))
     }
 
-    /// Whether the file has tops and tests that always pass, so that it may yield a task.
+    /// Whether the file has tops, and tests that pass in every run. Only such a file can yield a
+    /// task.
     pub(super) fn may_yield_task(&self, suite: &Suite) -> bool {
         let has_top = self.candidates.iter().any(|one| one.top);
         suite.steady.contains_key(&self.file) && (has_top || !self.instead.is_empty())
@@ -66,7 +67,8 @@ impl CandidateContext<'_> {
     }
 }
 
-/// Returns the functions that the tests call directly, if no candidate is a top.
+/// Returns the functions that the tests call directly, if no candidate is a top. Otherwise returns
+/// `None`.
 fn fallback_tops(found: &[tops::Candidate], graph: &FileGraph) -> Option<BTreeSet<usize>> {
     let none = !found.iter().any(|it| it.top);
     none.then(|| graph.callees_of_tests())

@@ -1,4 +1,4 @@
-//! Golden tests for tracing. They compare the traced calls of a real run with the scanned objects.
+//! Golden tests for tracing. They compare the calls traced in a real run with the scanned objects.
 
 use std::{collections::BTreeSet, fs, process::Command};
 
@@ -179,7 +179,7 @@ calls.finish()
 print(json.dumps(records))
 "#;
 
-/// Traces calls of the module's functions with one interpreter.
+/// Runs these functions of `MODULE` with one interpreter and traces their calls.
 fn trace(python: &str, functions: &[&str]) -> (Objects, FileGraph) {
     let (objects, graph, _) = trace_with_notes(python, functions);
     (objects, graph)
@@ -265,7 +265,8 @@ fn trace_records_an_edge_for_every_kind_of_call() {
         let (objects, graph) = trace(python, &functions);
         let of = |path: &str| callee_paths(&objects, &graph, path);
         for (path, expected) in [
-            // Methods with the same name are distinguished, even in calls through `super()`.
+            // Methods with the same name are distinguished, even if they are called through
+            // `super()`.
             ("use_b", &["B.__init__", "B.x"][..]),
             ("B.__init__", &["A.__init__"]),
             ("A.__init__", &["A.run", "B.run"]),
@@ -286,13 +287,13 @@ fn trace_records_an_edge_for_every_kind_of_call() {
             ("nested", &["helper"]),
             ("waits", &["waited"]),
             ("waited", &["helper"]),
-            // A registered function is called by the code that looks it up.
+            // The caller of a registered function is the code that looks it up.
             ("by_registry", &["handler"]),
             ("handler", &["helper"]),
             ("by_abstract", &["Base.shown"]),
             ("Base.shown", &["Concrete.made"]),
             ("Concrete.made", &["Base.made"]),
-            // The constructor of a dataclass has no code in the module.
+            // A dataclass's constructor has no code in the module.
             ("by_data", &["Data.__post_init__", "Data.doubled"]),
         ] {
             assert_eq!(of(path), expected, "{python}: {path}");
@@ -318,19 +319,19 @@ fn notes_contain_observed_types_and_raised_exceptions() {
             let helpers = |number: usize| helper && number == checked;
             notes.for_object(number(&objects, path), &objects, &graph, &helpers)
         };
-        // Annotated parameters are omitted. A class that a test defines is reported as its base
+        // Annotated parameters are omitted. A class defined in a test is reported as its base
         // class.
         assert_eq!(of("typed", true), ["Seen in tests: a: int or str; kind: m.Kind or None."]);
         assert_eq!(of("counted", true), ["Seen in tests: n: float.", "A generator."]);
-        // A function that raises returns nothing. A helper's exceptions are attributed to its
-        // caller.
+        // A function that raises an exception has no return value. Exceptions raised by a helper
+        // are attributed to its caller.
         let refused = "Seen in tests: x: bytes or None; returns None.";
         assert_eq!(of("refused", true), [refused, "Raises Wrong."], "{python}");
         assert_eq!(of("refused", false), [refused]);
         assert_eq!(of("checked", false), ["Seen in tests: x: bytes.", "Raises Wrong."]);
         assert_eq!(of("answered", false), ["Seen in tests: text: str; returns bytes."]);
         assert_eq!(of("Kind.__init__", false), ["Seen in tests: size: int."]);
-        // The list of types is cut off.
+        // Only the first types are listed.
         let six = "bytes or dict or float or int or list or str or None or others";
         assert_eq!(of("many", false), [format!("Seen in tests: x: {six}; returns {six}.")]);
         assert!(of("use_a", false).is_empty());
@@ -357,7 +358,8 @@ fn calls_during_imports_are_not_attributed_to_tests() {
             assert!(called.iter().any(|path| path == name), "{python}: {name}: {called:?}");
         }
         assert!(reached.iter().any(|path| path == "used"), "{python}: {reached:?}");
-        // Imports in the interpreter that the first test starts are not calls of the test.
+        // Imports in the interpreter that the first test starts do not count as calls made by the
+        // test.
         let (objects, graph) = trace(python, &["in_child"]);
         let mut all = graph.reached.clone();
         all.extend(graph.callees_of_tests());
@@ -394,15 +396,15 @@ fn extract_keeps_needed_objects_and_removes_cycles_as_a_whole() {
     };
     let owned = |list: &[&str]| list.iter().map(|&path| path.to_owned()).collect::<Vec<_>>();
     assert_eq!(take(&["even"], &[], 100), (owned(&["even"]), owned(&["odd"])));
-    // Remaining methods call the helper, so it is shown.
+    // The helper is shown, because remaining methods call it.
     assert_eq!(take(&["nested"], &[], 100), (owned(&["helper", "nested"]), owned(&[])));
-    // Another file reaches the helper, so it is kept.
+    // The helper is kept, because another file reaches it.
     assert_eq!(take(&["nested"], &["helper"], 100), (owned(&["nested"]), owned(&[])));
-    // The traversal continues through kept objects.
+    // The search continues through kept objects.
     let (shown, helpers) = take(&["use_b"], &["B.x", "nested"], 100);
     assert_eq!(shown, ["B.run", "fact", "helper", "use_b"], "constructors are never removed");
     assert_eq!(helpers, owned(&[]));
-    // The limit counts lines. The helper has one line, and the function above it has three.
+    // The limit is in lines. The helper has one line, and the function that calls it has three.
     assert_eq!(take(&["nested"], &[], 3), (owned(&["nested"]), owned(&[])));
     assert_eq!(take(&["nested"], &["nested"], 100), (owned(&["helper"]), owned(&[])));
 }

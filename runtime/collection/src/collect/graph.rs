@@ -14,7 +14,7 @@ pub(super) struct FileGraph {
     pub(super) roots: BTreeSet<Node>,
     /// The callees of each node.
     pub(super) next: BTreeMap<Node, BTreeSet<Node>>,
-    /// All objects that run during the tests.
+    /// All objects that run during the file's tests.
     pub(super) reached: BTreeSet<usize>,
     /// Objects that run when the package is imported.
     pub(super) imported: BTreeSet<usize>,
@@ -45,12 +45,12 @@ impl FileGraph {
             for node in caller.into_iter().chain([called]) {
                 match node {
                     Node::Object(number) => drop(out.reached.insert(*number)),
-                    // Code outside the package is always a root, even if other code calls it.
+                    // Code outside the package is always a root, even if other code called it.
                     Node::Outside(_) => drop(out.roots.insert(node.clone())),
                     Node::Module(_) | Node::Loose(..) => {}
                 }
             }
-            // Module-level code made this call, so this test was the first to import that module.
+            // Module-level code made this call, so this test was the first to import the module.
             if let (Some(Node::Module(_)), Node::Object(number)) = (caller, called) {
                 out.imported.insert(*number);
             }
@@ -66,8 +66,8 @@ impl FileGraph {
         out
     }
 
-    /// Returns the objects that an object calls. The calls may be direct, or go through nodes that
-    /// are not objects, such as lambdas and imports.
+    /// Returns the objects that an object calls, either directly or through nodes that are not
+    /// objects, such as lambdas and imports.
     pub(super) fn callees_of(&self, number: usize) -> BTreeSet<usize> {
         self.reachable_objects(self.next.get(&Node::Object(number)).into_iter().flatten())
     }

@@ -1,5 +1,5 @@
-//! Compares the tops of a collection with manual labels (`tests/tops.toml`), as FeatureBench's paper does for its
-//! model.
+//! Compares a collection's tops with manual labels (`tests/tops.toml`). FeatureBench's paper does
+//! the same for its model.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,12 @@ use super::{found_tops::FoundTops, outcome::round_share};
 
 const LABELS_TOML: &str = include_str!("../../tests/tops.toml");
 
-/// Labelled tops by origin and test file. `Class.*` means all methods of a class, except those that
-/// start with a single underscore.
+/// Labeled tops by origin and test file. `Class.*` means all methods of a class, except those whose
+/// names start with a single underscore.
 type Labels = BTreeMap<String, BTreeMap<String, Vec<String>>>;
 
-/// The accuracy of the tops over all functions that the labeled test files reach. All rates are in [0, 1].
+/// How accurate the tops are, over all functions that the labeled test files reach. All rates are
+/// in [0, 1].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct TopsScore {
     pub files: usize,
@@ -24,10 +25,11 @@ pub struct TopsScore {
     pub accuracy: f64,
 }
 
-/// Compares the tops of test files with their labels. Returns `None` if none of the files is labeled.
+/// Compares the tops of test files with their labels. Returns `None` if none of the files has
+/// labels.
 ///
 /// # Errors
-/// The built-in file of labels is invalid.
+/// Fails if the built-in labels file is invalid.
 pub(super) fn score_tops(origin: &str, found: &[FoundTops]) -> Result<Option<TopsScore>, Fault> {
     static LABELS: ShippedTable<Labels> = ShippedTable::new("tops.toml", LABELS_TOML);
     let labels = LABELS.get().map_err(|error| Fault::new(Layer::Environment, error))?;
@@ -117,8 +119,8 @@ mod tests {
         ];
         let mut tally = Tally::default();
         tally.count(&labels, chosen.into_iter());
-        // Two of the three chosen functions are labeled, and two of the three labelled functions
-        // are chosen. Four of the six decisions are right.
+        // Two of the three chosen functions are labeled, and two of the three labeled functions are
+        // chosen. Four of the six decisions are correct.
         let score = tally.score();
         assert_eq!((score.files, score.precision, score.recall), (1, 0.6667, 0.6667));
         assert_eq!((score.f1, score.accuracy), (0.6667, 0.6667));

@@ -1,14 +1,14 @@
-//! The lite set: a random sample of the tasks.
+//! Chooses the lite set, a random sample of the tasks.
 
 use std::collections::BTreeSet;
 
 use super::{outcome::VerifiedTask, seeded_rng::SeededRng, settings::LiteSettings};
 
-/// The category that marks a lite task.
+/// The category of tasks in the lite set.
 pub(super) const CATEGORY: &str = "lite";
 
-/// Marks a random sample of the tasks of both levels as lite. The number of lite tasks per level is
-/// proportional to its number of tasks. Tasks of FeatureBench's size are preferred.
+/// Marks a random sample of both levels' tasks as lite. Each level's sample is proportional to its
+/// number of tasks. Tasks of FeatureBench's size are preferred.
 pub(super) fn mark_tasks(levels: [&mut [VerifiedTask]; 2], seed: &str, settings: &LiteSettings) {
     let of_each = sample_sizes([levels[0].len(), levels[1].len()], settings);
     for (index, (level, count)) in levels.into_iter().zip(of_each).enumerate() {
@@ -26,8 +26,8 @@ pub(super) fn mark_tasks(levels: [&mut [VerifiedTask]; 2], seed: &str, settings:
     }
 }
 
-/// Returns the sample size of each level. It is proportional to the number of tasks. A level with
-/// tasks has at least one.
+/// Returns each level's sample size. It is proportional to the level's number of tasks, but at
+/// least one if the level has any tasks.
 fn sample_sizes(counts: [usize; 2], settings: &LiteSettings) -> [usize; 2] {
     let all = counts[0] + counts[1];
     let wanted = (settings.share * all as f64).ceil() as usize;

@@ -1,4 +1,4 @@
-//! Carves the chosen code out of the project. Code that is needed at import time stays.
+//! Carves the chosen code out of the project, except for code that is needed at import time.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,11 +10,11 @@ use proctor_patch::Patch;
 use super::{objects::Objects, traverse::ExtractedObjects};
 use crate::{CarveError, CarveOptions, Carving, carve_with};
 
-/// Removes as much of `extracted` as possible without breaking imports of the remaining code. Afterwards,
-/// `extracted` contains only the removed objects.
+/// Removes as much of `extracted` as possible without breaking imports in the remaining code.
+/// Afterwards, `extracted` contains only the objects that were removed.
 ///
 /// # Errors
-/// The reason as a sentence, if nothing can be removed.
+/// Returns the reason as a sentence if nothing can be removed.
 pub(super) fn carve_importable(
     tree: &Path,
     objects: &Objects,
@@ -30,7 +30,7 @@ pub(super) fn carve_importable(
         if all.is_empty() {
             return Err(match last.is_empty() {
                 true => "nothing is left to remove".to_owned(),
-                false => format!("imports need all of it: {last}"),
+                false => format!("imports need everything that would be removed: {last}"),
             });
         }
         let wanted = objects.paths_by_file(&all);
@@ -51,7 +51,7 @@ pub(super) fn carve_importable(
     Err(last)
 }
 
-/// Returns the objects in `gone` that a carving error refers to.
+/// Returns the objects in `gone` to which a carving error refers.
 fn needed_objects(
     error: &CarveError,
     objects: &Objects,
@@ -67,7 +67,7 @@ fn needed_objects(
             if !here.is_empty() {
                 return here;
             }
-            // `name` may be an imported object of another module, or an alias.
+            // `name` may be an object imported from another module, or an alias.
             let tail = name.rsplit('.').next().unwrap_or(name);
             let top = of(&|object| object.path == tail);
             if !top.is_empty() { top } else { of(&|object| object.name() == tail) }
@@ -81,7 +81,7 @@ fn needed_objects(
     }
 }
 
-/// Returns the objects in `gone` that the error messages of a failed run mention.
+/// Returns the objects in `gone` that a failed run's error messages mention.
 pub(super) fn objects_named_in(
     log: &str,
     objects: &Objects,
@@ -94,7 +94,7 @@ pub(super) fn objects_named_in(
         }
     }
     let mut out = BTreeSet::new();
-    // Match error lines of pytest, and exceptions printed by Python itself.
+    // Match pytest's error lines, and exceptions printed by Python itself.
     let errors = log.lines().filter(|line| line.starts_with("E  ") || line.contains("Error: "));
     for line in errors {
         let words = line.split(|c: char| !(c.is_alphanumeric() || c == '_'));

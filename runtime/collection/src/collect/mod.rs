@@ -1,4 +1,5 @@
-//! `proctor collect`: creates a benchmark from a repository without manual work or a model (`docs/collection.md`).
+//! `proctor collect`: creates a benchmark from a repository, without manual work and without
+//! requiring a model (`docs/collection.md`).
 
 pub(crate) mod answers;
 mod attacks;

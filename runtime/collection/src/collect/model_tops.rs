@@ -1,5 +1,5 @@
-//! Asks a model which objects a test file tests. Like FeatureBench, asks about one call level at a
-//! time.
+//! Asks a model which objects a test file tests. As in FeatureBench, each prompt covers one call
+//! level.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +22,7 @@ use super::{
 
 const PROMPT: &str = include_str!("../../../../prompts/collection/tops.md.j2");
 
-/// Shared inputs of the prompts about a project's test files.
+/// Inputs that the prompts about a project's test files share.
 pub(super) struct TopsPrompts<'a> {
     pub(super) answers: &'a CachedModel<'a>,
     pub(super) package: &'a str,
@@ -46,10 +46,10 @@ struct PromptCandidate {
 }
 
 impl TopsPrompts<'_> {
-    /// Asks about every test file and returns the candidates of each.
+    /// Asks about every test file and returns each file's candidates.
     ///
     /// # Errors
-    /// The endpoint did not respond, or no response can be parsed.
+    /// Fails if the endpoint did not respond, or if no response can be parsed.
     pub(super) async fn ask_about_files(
         &self,
         graphs: &BTreeMap<String, FileGraph>,
@@ -89,7 +89,7 @@ impl TopsPrompts<'_> {
         Ok(out)
     }
 
-    /// Asks which functions of a batch the file tests, and returns their ids.
+    /// Asks which functions in a batch the file tests, and returns their ids.
     async fn ask_about_batch(
         &self,
         file: &str,
@@ -119,8 +119,8 @@ struct TopsResponse {
     tested_object_ids: BTreeSet<String>,
 }
 
-/// Returns the list in the last JSON object that contains one. A response with a name that is not
-/// in the prompt is rejected, because a model that makes up names is not reliable.
+/// Returns the list in the last JSON object that contains one. Rejects a response with a name that
+/// is not in the prompt, because a model that invents names is unreliable.
 fn parse_response(answer: &str, known: &BTreeSet<String>) -> Option<BTreeSet<String>> {
     let last = last_json::<TopsResponse>(answer)?.tested_object_ids;
     last.is_subset(known).then_some(last)

@@ -1,5 +1,5 @@
-//! Creates notes on functions for the statement: the types observed in tests, the exceptions that a function
-//! raises, and whether it is a generator. Notes contain no values or code.
+//! Creates notes on functions for the statement: the types observed in tests, the exceptions that a
+//! function raises, and whether the function is a generator. Notes contain no values and no code.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,8 +33,8 @@ impl Notes {
         Self { seen }
     }
 
-    /// Returns the notes on a function, one per line. `helpers` says whether the statement hides a
-    /// function. The exceptions of a hidden function are attributed to its callers.
+    /// Returns the notes on a function, one per line. `helpers` tells whether the statement hides a
+    /// given function. The exceptions of a hidden function are attributed to its callers.
     pub(super) fn for_object(
         &self,
         number: usize,
@@ -46,7 +46,7 @@ impl Notes {
         let Some(object) = objects.list.get(number) else { return out };
         let yields = object.traits().any(|it| it.yields);
         if let (Some(traits), Some(seen)) = (object.traits().next(), self.seen.get(&number)) {
-            // Constructors and generators have an obvious return value, so leave it out.
+            // Constructors and generators have obvious return types, so leave the types out.
             let returns = !yields && object.name() != "__init__";
             let said = format_types(&traits.untyped, seen, returns);
             out.extend((!said.is_empty()).then(|| format!("Seen in tests: {said}.")));
@@ -62,7 +62,8 @@ impl Notes {
     }
 }
 
-/// Formats the observed types of parameters and return values without annotations: `a: int or None; returns str`.
+/// Formats the types observed for parameters and return values that have no annotation: `a: int or
+/// None; returns str`.
 fn format_types(untyped: &[String], seen: &ObservedTypes, returns: bool) -> String {
     let kinds = |name: &String| {
         let (none, mut kinds): (Vec<&str>, Vec<&str>) =

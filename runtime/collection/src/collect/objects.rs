@@ -1,4 +1,4 @@
-//! The functions, methods and classes of a package, which a collection can remove.
+//! The functions, methods and classes in a package. A collection may remove them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,13 +12,14 @@ use crate::{
     carve::{Definition, Traits, definitions},
 };
 
-/// A function, method or class, with all definitions of its dotted path.
+/// A function, method or class. If its dotted path is defined several times, all definitions are
+/// included.
 #[derive(Debug, Clone)]
 pub(super) struct Object {
     pub(super) file: String,
     pub(super) path: String,
     pub(super) kind: Kind,
-    /// Total lines of all definitions.
+    /// Number of lines, summed over all definitions.
     pub(super) lines: usize,
     definitions: Vec<Definition>,
 }
@@ -33,33 +34,33 @@ impl Object {
         self.path.rsplit('.').next().unwrap_or(&self.path)
     }
 
-    /// Returns the text of each definition.
+    /// Returns the source text of each definition.
     pub(super) fn code(&self, file: &str) -> Vec<String> {
         let lines: Vec<&str> = file.lines().collect();
         let of = |it: &Definition| lines.get(it.first - 1..it.last.min(lines.len()));
         self.definitions.iter().filter_map(of).map(|lines| lines.join("\n")).collect()
     }
 
-    /// Returns the traits of the definitions, starting with the last definition.
+    /// Returns the traits of each definition, last definition first.
     pub(super) fn traits(&self) -> impl Iterator<Item = &Traits> {
         self.definitions.iter().rev().map(|it| &it.traits)
     }
 
-    /// Returns the path of the class, if this is a method.
+    /// Returns the dotted path of the class if this is a method.
     pub(super) fn class(&self) -> Option<&str> {
         let (class, _) = self.path.rsplit_once('.')?;
         (self.kind == Kind::Method).then_some(class)
     }
 }
 
-/// A node in the call graph. It represents one or more code objects.
+/// A node in the call graph. It stands for one or more code objects.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Node {
     /// A function, by its number in [`Objects`].
     Object(usize),
-    /// A module's statements that run at import, including class bodies.
+    /// The statements of a module that run at import time, including class bodies.
     Module(String),
-    /// A lambda or generator at module level: file and line.
+    /// A lambda or generator expression at module level, by file and line.
     Loose(String, usize),
     /// Code outside the package, such as tests, fixtures and helpers.
     Outside(CodeObject),
@@ -73,7 +74,8 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Collects the objects of some files. Skips files that cannot be parsed, such as templates or Python 2 code.
+    /// Collects the objects in the given files. Skips files that cannot be parsed, such as
+    /// templates or Python 2 code.
     pub(super) fn scan(tree: &Path, modules: &[String]) -> Self {
         let mut out = Self::default();
         for file in modules {
@@ -100,7 +102,7 @@ impl Objects {
         out
     }
 
-    /// Returns the scanned files.
+    /// Returns the paths of the scanned files.
     pub(super) fn modules(&self) -> BTreeSet<String> {
         self.files.keys().cloned().collect()
     }
@@ -111,8 +113,8 @@ impl Objects {
         self.files.get(file)?.iter().copied().find(is_it)
     }
 
-    /// Returns the function that this code object belongs to, but not if the code object is nested
-    /// in it.
+    /// Returns the function whose own code this is. Returns `None` for code that is nested in a
+    /// function, such as a lambda.
     pub(super) fn find_by_code(&self, code: &CodeObject) -> Option<usize> {
         let is_it = |number: &usize| {
             self.list.get(*number).is_some_and(|object| {
@@ -125,7 +127,8 @@ impl Objects {
         self.files.get(&code.file)?.iter().copied().find(is_it)
     }
 
-    /// Returns the node for a code object. Code nested in a function belongs to the function.
+    /// Returns the node for a code object. Code that is nested in a function belongs to that
+    /// function.
     pub(super) fn node_for_code(&self, code: &CodeObject) -> Node {
         let Some(of_file) = self.files.get(&code.file) else { return Node::Outside(code.clone()) };
         if code.name == "<module>" {
@@ -161,8 +164,8 @@ impl Objects {
         }
     }
 
-    /// Returns the functions that some objects use as values, for example as callbacks. Looks up
-    /// each name in the object's own file first, and then in all files.
+    /// Returns the functions that the given objects use as values, for example as callbacks. Each
+    /// name is looked up first in the object's own file and then in all files.
     pub(super) fn used_as_values(&self, by: &BTreeSet<usize>) -> BTreeSet<usize> {
         let mut functions: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (number, object) in self.list.iter().enumerate() {
@@ -186,7 +189,7 @@ impl Objects {
         out
     }
 
-    /// Returns the objects' paths by file, as input for carving.
+    /// Returns the objects' paths, grouped by file as carving expects them.
     pub(super) fn paths_by_file(&self, numbers: &BTreeSet<usize>) -> BTreeMap<String, Vec<String>> {
         let mut out: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for object in numbers.iter().filter_map(|&number| self.list.get(number)) {

@@ -1,4 +1,4 @@
-//! Runs a project's tests in a sandbox and reads the records of `python/observe.py`.
+//! Runs a project's tests in a sandbox, and reads the records that `python/observe.py` writes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -49,7 +49,7 @@ pub(super) struct ObserveRequest<'a> {
     pub(super) files: Vec<String>,
     pub(super) deselect: BTreeSet<String>,
     pub(super) seed: Option<u64>,
-    /// Modules to import once, before a process is forked for each file.
+    /// Modules to import once, before forking a process for each file.
     pub(super) warm: Vec<String>,
 }
 
@@ -70,7 +70,7 @@ impl<'a> ObserveRequest<'a> {
     }
 }
 
-/// The inputs that all runs of a suite share.
+/// The inputs that all runs of a test suite share.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Selection {
     pub(super) files: Vec<String>,
@@ -91,12 +91,12 @@ pub(super) struct RunResult {
     pub(super) tests: BTreeMap<String, TestOutcome>,
     /// Tests that were running when their file's process was killed.
     pub(super) hung: BTreeSet<String>,
-    /// Files without results, and why.
+    /// Files without results, and the reason for each.
     pub(super) broken: BTreeMap<String, String>,
     pub(super) seconds: f64,
 }
 
-/// Runs tests in sandboxes of one environment.
+/// Runs tests in sandboxes with the same environment.
 pub(super) struct TestRunner<'a> {
     backend: &'a dyn Backend,
     prepared: &'a PreparedEnvironment,
@@ -155,8 +155,8 @@ impl<'a> TestRunner<'a> {
 
     pub(super) async fn list_packages(&self) -> Result<InstalledPackages, Fault> {
         let what = "listing installed packages";
-        // Use -I, because PYTHONPATH contains the source tree, and metadata there would hide
-        // installed packages.
+        // Use `-I`, because `PYTHONPATH` contains the source tree, and metadata in the source tree
+        // would hide installed packages.
         let pip = [PYTHON, "-I", "-m", "pip", "--disable-pip-version-check"];
         self.in_sandbox(what, async |handle| {
             let ask = async |argv: &[&str]| {
@@ -186,7 +186,8 @@ impl<'a> TestRunner<'a> {
         .await
     }
 
-    /// Runs the suite. If a test hangs, restarts its file without it, up to the limit of restarts.
+    /// Runs the test suite. If a test hangs, its file is run again without that test, up to the
+    /// maximum number of restarts.
     pub(super) async fn run(
         &self,
         mode: Mode,
@@ -210,7 +211,7 @@ impl<'a> TestRunner<'a> {
                         Some(file)
                     }
                     _ => {
-                        ran.broken.insert(file, "it does not terminate".to_owned());
+                        ran.broken.insert(file, "its tests do not terminate".to_owned());
                         None
                     }
                 })
@@ -267,7 +268,7 @@ impl<'a> TestRunner<'a> {
 
 impl RunResult {
     /// Adds the records of one run of `observe.py`. Returns the files whose processes were killed,
-    /// and the tests that were running in them.
+    /// each with the test that was running.
     fn add_records(&mut self, records: &[Record]) -> Vec<(String, Option<String>)> {
         let mut killed = Vec::new();
         let mut running: Option<&String> = None;
@@ -313,7 +314,7 @@ mod tests {
         lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// The texts are output of pytest 8.4.2, which failed before the first test.
+    /// The texts are output from pytest 8.4.2, which failed before running any test.
     #[test]
     fn not_started_finds_missing_plugins_and_modules() {
         let told = |said: &str| {

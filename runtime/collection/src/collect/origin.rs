@@ -1,4 +1,4 @@
-//! Parses the source of a collection on the command line.
+//! Parses the source of a collection, as given on the command line.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// A repository at a fixed version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Origin {
-    /// `NAME==VERSION`: the sdist of a release.
+    /// `NAME==VERSION`: a release's source distribution (sdist).
     Release { name: String, version: String },
     /// `git+URL@COMMIT`, or a plain URL followed by `@COMMIT`.
     Commit { url: String, commit: String },
@@ -21,7 +21,7 @@ impl Origin {
     /// Parses a source.
     ///
     /// # Errors
-    /// A message for the user that names the supported forms.
+    /// Returns a message for the user that lists the supported forms.
     pub fn parse(text: &str) -> Result<Self, String> {
         if let Some((name, version)) = text.split_once("==") {
             let plain = |part: &str| {
@@ -43,7 +43,7 @@ impl Origin {
             };
             if commit.len() != 40 || !commit.bytes().all(|byte| byte.is_ascii_hexdigit()) {
                 return Err(format!(
-                    "{commit:?} is not a full commit hash (40 hex digits); a branch or a tag may move"
+                    "{commit:?} is not a full commit hash (40 hex digits); branches and tags may move"
                 ));
             }
             return Ok(Self::Commit { url: url.to_owned(), commit: commit.to_lowercase() });
@@ -54,10 +54,10 @@ impl Origin {
         }
     }
 
-    /// Returns the source for the tasks. A release includes its checksum.
+    /// Returns the source that the tasks refer to. For a release, the source includes its checksum.
     ///
     /// # Errors
-    /// An environment fault if the index does not have the release.
+    /// Fails with an environment fault if the package index does not have the release.
     pub(super) async fn resolve_source(&self, sources: &Sources) -> Result<Source, Fault> {
         match self {
             Self::Release { name, version } => sources.find_release(name, version).await,

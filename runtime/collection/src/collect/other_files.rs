@@ -1,4 +1,4 @@
-//! Chooses other test files of the project, which must still pass after the removal.
+//! Chooses the project's other test files whose tests must still pass after code is removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use super::{
     settings::{PassSettings, Policy},
 };
 
-/// The files that must still pass, and the tops that may be removed.
+/// The files whose tests must still pass, and the tops that may be removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct OtherFiles {
     pub(super) policy: Policy,
@@ -20,10 +20,10 @@ pub(super) struct OtherFiles {
     pub(super) tops: BTreeSet<usize>,
 }
 
-/// Chooses files according to a policy.
+/// Chooses files according to the given policy.
 ///
 /// # Errors
-/// The reason as a sentence, if there are too few files or no top is left.
+/// Returns the reason as a sentence if there are too few files or if no top is left.
 pub(super) fn choose(
     policy: Policy,
     file: &str,
@@ -54,8 +54,8 @@ pub(super) fn choose(
             Ok(OtherFiles { policy, files, tops: tops.clone() })
         }
         Policy::Least => {
-            // Count the other files that reach each top. Drop the top that most files reach until enough
-            // files reach none.
+            // For each top, count the other files that reach it. Drop the top that the most files
+            // reach, until enough files reach none of the tops.
             let wanted = |top: &usize| {
                 others.iter().filter(|(_, graph)| graph.reached.contains(top)).count()
             };
@@ -78,7 +78,7 @@ pub(super) fn choose(
                 let most = most.map(|(top, _)| *top);
                 left.retain(|top, _| Some(*top) != most);
             }
-            // No tops are left, so `most_free` is the largest number of unaffected files.
+            // No tops are left. `most_free` is the highest number of unaffected files at any point.
             Err(format!(
                 "of {}, at most {} independent of its tops, but {} needed",
                 format_other_files(others.len()),

@@ -1,4 +1,4 @@
-//! Runs the tests of other files without the removed code. They must still pass.
+//! Runs the tests in other files without the removed code. These tests must still pass.
 
 use proctor_types::TestStatus;
 
@@ -6,8 +6,8 @@ use super::{context::CandidateContext, outcome::StopReason, removal::Removal};
 use crate::freeze::run_masked_tests;
 
 impl CandidateContext<'_> {
-    /// Runs the other files' tests once with the mask applied. The inner error contains the failed tests and the
-    /// output.
+    /// Runs the other files' tests once with the mask applied. The inner error contains the failed
+    /// tests and the output of the run.
     pub(super) async fn run_other_tests(
         &self,
         file: &str,

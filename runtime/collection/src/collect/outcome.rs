@@ -1,4 +1,4 @@
-//! What becomes of a test file: a verified task with its metrics, or a rejection.
+//! The outcome for a test file: a verified task with its metrics, or a rejection.
 
 use proctor_types::{Fault, Integrity, Task};
 use serde::{Deserialize, Serialize};
@@ -6,12 +6,13 @@ use serde::{Deserialize, Serialize};
 use super::solvability::{Solvability, SolvabilityCounts};
 use crate::RecipeError;
 
-/// A test file that yields no task, and why.
+/// A test file that yields no task, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reject {
     pub file: String,
-    /// `tops`, `pass_to_pass`, `mask`, `verify`, `solvability`, `leak_check` or `fault`. For level 2, `level_2: `
-    /// followed by `tops`, `rewrite`, `oracle`, `gold`, `verify`, `solvability`, `leak_check`, `same` or `attacks`.
+    /// `tops`, `pass_to_pass`, `mask`, `verify`, `solvability`, `leak_check` or `fault`. For level
+    /// 2, `level_2: ` followed by `tops`, `rewrite`, `oracle`, `gold`, `verify`, `solvability`,
+    /// `leak_check`, `same` or `attacks`.
     pub stage: String,
     pub reason: String,
 }
@@ -20,14 +21,14 @@ pub struct Reject {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct VerifiedTask {
     pub(super) task: Task,
-    /// The row in FeatureBench's format.
+    /// The task's row in FeatureBench's format.
     pub(super) row: serde_json::Value,
     pub(super) facts: TaskMetrics,
     #[serde(default)]
     pub(super) solvability: Solvability,
 }
 
-/// The values of a task for the complexity table.
+/// A task's values in the complexity table.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskMetrics {
     pub task: String,
@@ -45,17 +46,19 @@ pub struct TaskMetrics {
     pub pass_to_pass: usize,
     /// Number of other files whose tests must still pass.
     pub pass_to_pass_files: usize,
-    /// The share of the test file's tests that pass without the feature.
+    /// The fraction of the test file's tests that pass without the feature.
     pub pass_rate: f64,
-    /// The share of the test file's tests that pass without the feature or with functions that do nothing.
+    /// The fraction of the test file's tests that pass either without the feature or with functions
+    /// that do nothing.
     #[serde(default)]
     pub idle_rate: f64,
-    /// The share of gold lines that the statement reveals beyond signatures and documentation.
+    /// The fraction of the gold patch's lines that the statement reveals, not counting signatures
+    /// and documentation.
     pub leak_score: f64,
     pub meets_minima: bool,
     /// Whether the task is in the lite set.
     pub lite: bool,
-    /// Counts of the requirements of the task's tests.
+    /// Counts of what the task's tests require.
     #[serde(default)]
     pub solvability: SolvabilityCounts,
     /// The integrity of the gold patch's verdict.
@@ -70,7 +73,7 @@ pub(super) enum Outcome {
     Reject(Reject),
 }
 
-/// Why a candidate was abandoned.
+/// Why work on a candidate stopped.
 pub(crate) enum StopReason {
     Reject(&'static str, String),
     Fault(Fault),
@@ -91,7 +94,7 @@ impl From<RecipeError> for StopReason {
     }
 }
 
-/// Rounds a share for reports.
+/// Rounds a fraction for reports.
 pub(super) fn round_share(share: f64) -> f64 {
     (share * 1e4).round() / 1e4
 }

@@ -39,45 +39,47 @@ use super::{
     verify,
 };
 
-/// The dependencies and options of a collection.
+/// A collection's dependencies and options.
 #[derive(Clone)]
 pub struct CollectionContext<'a> {
     pub backend: &'a dyn Backend,
     pub sources: &'a Sources,
-    /// The directory in which stages cache their results.
+    /// The directory in which the stages cache their results.
     pub cache: PathBuf,
-    /// Maximum number of concurrent candidates.
+    /// Maximum number of candidates that are processed concurrently.
     pub jobs: usize,
     pub seed: String,
-    /// Only report the tops, without creating tasks.
+    /// Whether to report only the tops and create no tasks.
     pub dry_run: bool,
     /// Which tasks to attack.
     pub attacks: AttackSelection,
-    /// The test files to create tasks from; `None` for all.
+    /// The test files from which to create tasks. `None` means all of them.
     pub only: Option<BTreeSet<String>>,
-    /// A model that decides which objects each test file tests. By default, scores decide.
+    /// A model that decides which objects each test file tests. Without a model, scores decide.
     pub model: Option<&'a dyn Model>,
     /// Receives progress messages.
     pub tell: &'a (dyn Fn(&str) + Send + Sync),
 }
 
-/// Why a collection produced no report.
+/// Why a collection failed to produce a report.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectError {
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// The source cannot be found or has nothing to collect.
+    /// The source cannot be found, or it contains nothing to collect.
     #[error("{what}")]
     Nothing { what: String, hint: String },
     #[error("{}: {error}", place.display())]
     Io { place: PathBuf, error: io::Error },
 }
 
-/// Creates the dataset directory `out` from a repository: `tasks.jsonl`, `lite.jsonl`, `featurebench.jsonl`,
-/// `rejects.jsonl`, `solvability.jsonl`, `tops.jsonl`, `report.json` and `summary.md`.
+/// Creates the dataset directory `out` from a repository: `tasks.jsonl`, `lite.jsonl`,
+/// `featurebench.jsonl`, `rejects.jsonl`, `solvability.jsonl`, `tops.jsonl`, `report.json` and
+/// `summary.md`.
 ///
 /// # Errors
-/// [`CollectError`]. A candidate that yields no task is not an error; the report lists it.
+/// [`CollectError`]. A candidate that yields no task is not an error. The report lists such
+/// candidates.
 pub async fn collect(
     origin: &Origin,
     name: &str,
@@ -115,7 +117,7 @@ pub async fn collect(
     if !environment.missing.is_empty() {
         tell(&format!("no package provides these modules: {}", environment.missing.join(", ")));
     }
-    tell("building the pinned environment of the tasks");
+    tell("building the tasks' environment with pinned packages");
     let layer = environment::layer(&tree, &project, environment.setup.clone());
     let prepared = context.backend.prepare(&layer).await?;
     let suite = match kept.get::<Suite>("suite", &environment.setup.join("\n")) {
@@ -224,8 +226,8 @@ pub async fn collect(
     Ok(report)
 }
 
-/// Converts a fault. If the index does not have the release, this is a usage error and not a fault
-/// of this machine.
+/// Converts a fault to an error. If the package index does not have the release, this is a usage
+/// error and not a fault on this machine.
 fn to_collect_error(fault: Fault) -> CollectError {
     match fault {
         Fault { what, hint: Some(hint), cause: Cause::Missing, .. } => {
@@ -235,7 +237,8 @@ fn to_collect_error(fault: Fault) -> CollectError {
     }
 }
 
-/// Processes the test files concurrently. Returns the level-1 and level-2 outcome of each, in file order.
+/// Processes the test files concurrently. Returns each file's level-1 and level-2 outcomes, in file
+/// order.
 async fn process_test_files<'a>(
     shared: &'a CandidateContext<'_>,
     kept: &StageCache,
@@ -244,8 +247,8 @@ async fn process_test_files<'a>(
     let wanted = |file: &&String| context.only.as_ref().is_none_or(|only| only.contains(*file));
     let files: Vec<&String> = shared.graphs.keys().filter(wanted).collect();
     let suite = serde_json::to_string(&shared.suite.steady).unwrap_or_default();
-    // Include the source in the cache key, because tasks contain it. The same content may be at
-    // another path.
+    // Include the source in the cache key, because tasks contain it. Two sources at different paths
+    // may have the same content.
     let source = serde_json::to_string(&shared.source).unwrap_or_default();
     let of_all = &format!("{suite}\0{source}");
     let of = |file: &String| {
@@ -254,7 +257,7 @@ async fn process_test_files<'a>(
             let tops = model_candidates.iter().filter(|it| it.top).map(|it| it.object.as_str());
             of.push_str(&tops.collect::<Vec<_>>().join("\0"));
         }
-        // Include the model, because it writes part of the statement.
+        // Include the model in the key, because it writes part of the statement.
         of.extend(shared.answers.iter().map(|answers| answers.model().cache_key()));
         of
     };
@@ -285,7 +288,7 @@ async fn process_test_files<'a>(
     stream::iter(files).map(one).buffered(context.jobs.max(1)).collect().await
 }
 
-/// Converts a stage's result to an outcome, and caches it unless it is a fault.
+/// Converts a stage's result to an outcome. Outcomes are cached, except for faults.
 fn to_outcome(
     kept: &StageCache,
     stage: &str,
@@ -330,7 +333,7 @@ fn split_outcomes(outcomes: Vec<Outcome>) -> (Vec<VerifiedTask>, Vec<Reject>) {
     (made, rejects)
 }
 
-/// Returns the cache key of everything that all stages depend on.
+/// Returns a cache key for everything that all stages depend on.
 pub(crate) fn collection_cache_key(
     context: &CollectionContext<'_>,
     version: u32,
@@ -403,7 +406,7 @@ fn test_helper_files(tree: &Path, suite: &Suite, project: &Project) -> Vec<Strin
         for entry in fs::read_dir(tree.join(folder)).into_iter().flatten().flatten() {
             let Ok(name) = entry.file_name().into_string() else { continue };
             let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
-            // At the top level, only `conftest.py` is a helper, because other files may be the
+            // At the top level, only `conftest.py` counts as a helper. Other files may be the
             // project's own scripts.
             let is_helper = name.ends_with(".py") && (!folder.is_empty() || name == "conftest.py");
             if is_helper && !known.contains(path.as_str()) {
@@ -429,7 +432,8 @@ fn write_dataset(
     let tasks: Vec<&Task> = made.iter().map(|made| &made.task).collect();
     let lite: Vec<&Task> =
         made.iter().filter(|made| made.facts.lite).map(|made| &made.task).collect();
-    // FeatureBench's rows contain whole test files, so skip a task if one of its tests is excluded.
+    // FeatureBench's rows contain whole test files, so leave out a task if one of its tests was
+    // excluded.
     let is_row =
         |made: &&&VerifiedTask| made.facts.meets_minima && made.solvability.left_out.is_empty();
     let rows: Vec<&serde_json::Value> = made.iter().filter(is_row).map(|made| &made.row).collect();

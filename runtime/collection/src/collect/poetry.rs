@@ -1,4 +1,4 @@
-//! Converts Poetry's requirements to PEP 508.
+//! Converts requirements in Poetry's format to PEP 508.
 
 use std::sync::LazyLock;
 
@@ -7,8 +7,8 @@ use toml::{Table, Value};
 
 use super::settings::EnvironmentSettings;
 
-/// Returns the test requirements in Poetry's tables: those of a group or of `dev-dependencies`, and
-/// those of an extra.
+/// Returns the test requirements in Poetry's tables: from a group or `dev-dependencies`, and from
+/// an extra.
 pub(super) fn test_requirements(
     poetry: Option<&Table>,
     settings: &EnvironmentSettings,
@@ -37,7 +37,7 @@ pub(super) fn test_requirements(
 /// Returns the `Requires-Python` condition from Poetry's dependencies.
 pub(super) fn requires_python(poetry: Option<&Table>) -> Option<String> {
     let limits = to_version_specifiers(poetry?.get("dependencies")?.get("python")?.as_str()?);
-    // `3.8` means any 3.8 release.
+    // `3.8` stands for any 3.8 release.
     let is_one = limits.starts_with("==") && limits.matches('.').count() == 1;
     Some(if is_one { limits + ".*" } else { limits })
 }
@@ -57,9 +57,9 @@ fn entry_requirements(name: &str, value: &Value) -> Vec<String> {
     }
 }
 
-/// Returns the requirement of a table. Returns `None` for a local path, because a package of the
-/// same name on the index may be a different project. A dependency on a repository or URL becomes a
-/// requirement without a version.
+/// Returns the requirement for an entry that is a table. Returns `None` for a local path, because a
+/// package with the same name on the index may be a different project. A dependency on a repository
+/// or URL becomes a requirement without a version.
 fn table_requirement(name: &str, table: &Table) -> Option<String> {
     if table.contains_key("path") || table.contains_key("file") {
         return None;
@@ -93,8 +93,9 @@ fn table_requirement(name: &str, table: &Table) -> Option<String> {
     ))
 }
 
-/// Converts a version condition. Of several alternatives (`||`), uses only the last one, which is
-/// usually the newest. Returns an empty text if the condition cannot be parsed.
+/// Converts a version condition to PEP 440 specifiers. If there are alternatives (`||`), only the
+/// last one is used, which is usually the newest. Returns an empty text if the condition cannot be
+/// parsed.
 fn to_version_specifiers(text: &str) -> String {
     let last = text.rsplit("||").next().unwrap_or(text);
     let clauses = clauses(last).unwrap_or_default();
@@ -105,7 +106,7 @@ fn to_version_specifiers(text: &str) -> String {
 fn to_python_marker(text: &str) -> Option<String> {
     let all = |part: &str| -> Option<String> {
         let of = clauses(part)?.into_iter().map(|clause| {
-            // As in Poetry, `3.8` means any 3.8 release.
+            // As in Poetry, `3.8` stands for any 3.8 release.
             let name = match clause.version.trim_end_matches(".*").split('.').count() {
                 0..=2 => "python_version",
                 _ => "python_full_version",
@@ -130,8 +131,8 @@ impl std::fmt::Display for Clause {
     }
 }
 
-/// Parses a list of conditions that must all hold. The list is empty for `*`. Returns `None` if the text cannot be
-/// parsed.
+/// Parses a list of conditions that must all be met. Returns an empty list for `*`, and `None` if
+/// the text cannot be parsed.
 fn clauses(text: &str) -> Option<Vec<Clause>> {
     static CLAUSE: LazyLock<Option<Regex>> = LazyLock::new(|| {
         Regex::new(r"^[\s,]*(\^|~=|~|===|==|=|>=|<=|!=|>|<|)\s*v?(\*|[0-9][0-9A-Za-z.*+!-]*)").ok()
@@ -177,16 +178,16 @@ fn add_clauses(operator: &str, version: &str, out: &mut Vec<Clause>) -> Option<(
     Some(())
 }
 
-/// Returns the upper end of a range. Increments one number of the version and drops the numbers
-/// after it. `chosen` returns the index of that number. If it returns none, the first number is
-/// incremented, or the last one if all are zero.
+/// Returns the upper end of a range, by incrementing one of the version's numbers and dropping the
+/// numbers after it. `chosen` returns the index of the number to increment. If `chosen` returns
+/// `None`, the first number is incremented, or the last one if all numbers are zero.
 fn upper_bound(version: &str, chosen: impl Fn(&[u64]) -> Option<usize>) -> Option<String> {
     let digits = |part: &&str| part.bytes().next().is_some_and(|byte| byte.is_ascii_digit());
     let mut numbers = Vec::new();
     for part in version.split('.').take_while(digits) {
         let end = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
         numbers.push(part[..end].parse::<u64>().ok()?);
-        // The suffix in `2b1` is not part of the release.
+        // In `2b1`, the suffix is not part of the release number.
         if end < part.len() {
             break;
         }

@@ -1,12 +1,12 @@
-//! Tracks the progress of a collection and estimates the remaining time. The estimate is only
-//! displayed and never written to a file.
+//! Tracks a collection's progress and estimates the remaining time. The estimate is only displayed
+//! and never written to a file.
 
 use std::{
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-/// Counts finished items. Cached items take no time, so they are ignored in the estimate.
+/// Counts finished items. The estimate ignores cached items, because they take no time.
 #[derive(Debug)]
 pub(crate) struct Progress {
     all: usize,
@@ -22,7 +22,7 @@ struct Counts {
 }
 
 impl Progress {
-    /// Creates the progress of `all` items, of which `to_make` are not cached.
+    /// Starts tracking `all` items, of which `to_make` are not cached.
     pub(crate) fn new(all: usize, to_make: usize) -> Self {
         Self { all, to_make, so_far: Mutex::default() }
     }
@@ -47,13 +47,13 @@ impl Progress {
     }
 }
 
-/// Estimates the remaining time. Returns `None` if no item is finished yet or none is left.
+/// Estimates the remaining time. Returns `None` if no item is finished yet, or if all are.
 fn estimate_remaining(elapsed: Duration, made: usize, open: usize) -> Option<Duration> {
     let each = elapsed.checked_div(u32::try_from(made).ok()?)?;
     (open > 0).then(|| each.saturating_mul(u32::try_from(open).unwrap_or(u32::MAX)))
 }
 
-/// Formats a duration, rounded to the accuracy of the estimate.
+/// Formats a duration. It is rounded, because it is only an estimate.
 fn format_duration(time: Duration) -> String {
     let minutes = (time.as_secs_f64() / 60.0).round() as u64;
     match (minutes / 60, minutes % 60) {

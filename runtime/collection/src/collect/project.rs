@@ -1,4 +1,5 @@
-//! Reads a project's metadata and layout from its source tree without running any of its code.
+//! Reads a project's metadata and layout from its source tree, without running any of the project's
+//! code.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -18,12 +19,13 @@ pub(crate) struct Project {
     pub(crate) version: String,
     pub(crate) summary: String,
     pub(crate) requires_python: String,
-    /// Packages that the tests need, from an extra, a dependency group or a requirements file.
+    /// Packages that the tests need. They come from extras, dependency groups or requirements
+    /// files.
     pub(crate) requirements: Vec<String>,
     pub(crate) urls: Vec<String>,
     /// The directory that contains the packages: `.`, `src` or `lib`.
     pub(crate) root: String,
-    /// Paths of the project's Python files, without tests.
+    /// Paths of the project's Python files, except for tests.
     pub(crate) modules: Vec<String>,
     /// Test directories to pass to pytest. Empty if the project's configuration sets `testpaths`.
     pub(crate) tests: Vec<String>,
@@ -67,8 +69,8 @@ impl Project {
             headers.iter().filter(|(key, _)| *key == "Provides-Extra").map(|(_, it)| *it).collect();
         let optional = project.and_then(|table| table.get("optional-dependencies")?.as_table());
         extras.extend(optional.into_iter().flatten().map(|(name, _)| name.as_str()));
-        // Use the extra's requirements, but don't install the extra itself. It would also install
-        // tools that are excluded below.
+        // Use the extra's requirements, but don't install the extra itself. That would also install
+        // the tools that are excluded below.
         let extra = settings.extras.iter().find(|name| extras.contains(name.as_str()));
         if let Some(extra) = extra {
             let listed = optional.and_then(|table| table.get(extra)?.as_array());
@@ -113,7 +115,7 @@ impl Project {
         out
     }
 
-    /// Finds the directory that contains the packages, and their files.
+    /// Finds the directory that contains the packages, and the packages' Python files.
     fn find_modules(&mut self, tree: &Path, layout: &Layout) {
         for root in ["src", "lib", "."] {
             let (mut modules, mut of_tests) = (Vec::new(), Vec::new());
@@ -146,8 +148,8 @@ impl Project {
         self.root = ".".to_owned();
     }
 
-    /// Returns the packages inside namespace packages, which are not supported: `jaraco.text` if `jaraco` has no
-    /// `__init__.py`.
+    /// Returns the packages inside namespace packages, which are not supported. An example is
+    /// `jaraco.text` if `jaraco` has no `__init__.py`.
     pub(crate) fn namespace_packages(tree: &Path, layout: &Layout) -> Vec<String> {
         let mut out = BTreeSet::new();
         for root in ["src", "lib", "."] {
@@ -168,7 +170,7 @@ impl Project {
         out.into_iter().collect()
     }
 
-    /// Returns `owner/name` of the repository if one of the project's URLs is on a known forge.
+    /// Returns the repository as `owner/name` if one of the project's URLs is on a known forge.
     pub(crate) fn repository(&self) -> Option<String> {
         self.urls.iter().find_map(|url| {
             let rest = url.split_once("://")?.1;
@@ -188,13 +190,13 @@ fn is_module(name: &str, layout: &Layout) -> bool {
     })
 }
 
-/// Whether pytest treats a file of this name as a test file or a `conftest.py`.
+/// Whether pytest treats a file with this name as a test file or a `conftest.py`.
 pub(crate) fn is_test_name(name: &str) -> bool {
     name.starts_with("test_") || name.ends_with("_test.py") || name == "conftest.py"
 }
 
-/// Whether most Python files directly in a directory are tests. Such a directory is not a package
-/// of the project.
+/// Whether most Python files directly in a directory are tests. If so, the directory does not count
+/// as one of the project's packages.
 fn contains_tests(folder: &Path) -> bool {
     let code = entry_names(folder).into_iter().filter(|name| name.ends_with(".py"));
     let (tests, others): (Vec<String>, Vec<String>) =
@@ -232,7 +234,7 @@ fn strings(list: &[Value]) -> impl Iterator<Item = String> + '_ {
     list.iter().filter_map(Value::as_str).map(str::to_owned)
 }
 
-/// Adds the requirements of a dependency group and of the groups that it includes (PEP 735).
+/// Adds the requirements of a dependency group and of any groups that it includes (PEP 735).
 fn add_group_requirements(groups: &Table, name: &str, depth: usize, out: &mut Vec<String>) {
     let Some(list) = groups.get(name).and_then(Value::as_array).filter(|_| depth < 8) else {
         return;
@@ -250,7 +252,7 @@ fn add_group_requirements(groups: &Table, name: &str, depth: usize, out: &mut Ve
     }
 }
 
-/// Returns the requirements in a requirements file, without pip options and hashes.
+/// Returns the requirements listed in a requirements file, without pip options and hashes.
 fn requirements_in(text: &str) -> Vec<String> {
     let lines = text.lines().map(|line| {
         let line = line.split(" #").next().unwrap_or_default();
@@ -262,7 +264,7 @@ fn requirements_in(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the name of a requirement, without extras, version or marker.
+/// Returns a requirement's name, without extras, version or marker.
 pub(crate) fn requirement_name(requirement: &str) -> &str {
     let end = requirement.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
     requirement[..end.unwrap_or(requirement.len())].trim()
@@ -288,9 +290,9 @@ fn urls(headers: &[(&str, &str)], project: Option<&Table>, poetry: Option<&Table
     out.into_iter().collect()
 }
 
-/// Converts `Requires-Python` to a Python condition on the version tuple `v`, which a bare
-/// interpreter can check. Drops clauses that it cannot convert. pip reports later if they are
-/// violated.
+/// Converts `Requires-Python` to a Python condition on the version tuple `v`. An interpreter can
+/// check this condition without installed packages. Clauses that cannot be converted are dropped.
+/// If the interpreter violates one of them, pip reports that later.
 pub(crate) fn python_condition(requires: &str) -> String {
     let clause = |part: &str| -> Option<String> {
         let part = part.trim();

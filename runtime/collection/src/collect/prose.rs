@@ -1,4 +1,5 @@
-//! Asks a model to describe a task in one paragraph. The statement shows it before the interfaces.
+//! Asks a model to describe a task in one paragraph. The statement shows this description before
+//! the interfaces.
 
 use proctor_datasets::render_template;
 use proctor_types::{Fault, Layer};
@@ -8,10 +9,11 @@ use super::{answers::CachedModel, statement::quoted_share};
 
 const PROMPT: &str = include_str!("../../../../prompts/collection/prose.md.j2");
 
-/// Accepted number of words. Shorter texts say too little, and longer texts are not summaries.
+/// Accepted number of words. Shorter descriptions say too little, and longer ones are not
+/// summaries.
 const WORDS: std::ops::RangeInclusive<usize> = 8..=300;
 
-/// The variables of the prompt. The model sees code that the agent will not see.
+/// The prompt's variables. The model sees code that the agent will not see.
 #[derive(Serialize)]
 pub(super) struct Feature<'a> {
     pub(super) package: &'a str,
@@ -24,8 +26,8 @@ pub(super) struct Feature<'a> {
 /// Asks the model for a description of the feature.
 ///
 /// # Errors
-/// The endpoint did not respond, or every response is unusable, because it quotes the code or its
-/// length is wrong.
+/// Fails if the endpoint did not respond, or if every response is unusable because it quotes the
+/// code or has the wrong length.
 pub(super) async fn describe_feature(
     answers: &CachedModel<'_>,
     file: &str,

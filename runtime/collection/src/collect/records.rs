@@ -1,10 +1,10 @@
-//! The records that `python/observe.py` writes about a run of tests.
+//! The records that `python/observe.py` writes about a test run.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// A record written by `observe.py`, one per line.
+/// A record that `observe.py` writes. Each line contains one record.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
 pub(super) enum Record {
@@ -55,7 +55,7 @@ pub(super) enum Record {
         /// Code objects: number, file, first line, name.
         code: Vec<(u32, String, usize, String)>,
         edges: Vec<(i64, u32)>,
-        /// Observed types: code object number, parameter (empty for the return value), type.
+        /// Observed types: code object number, parameter name (empty for the return value), type.
         #[serde(default)]
         types: Vec<(u32, String, String)>,
     },
@@ -71,7 +71,7 @@ pub(super) fn collected_tests(records: &[Record]) -> BTreeMap<String, Vec<String
     items.collect()
 }
 
-/// Returns the third-party modules that can be imported once for all files.
+/// Returns the third-party modules that can be imported once and shared by all files.
 pub(super) fn preloadable_modules(records: &[Record]) -> Vec<String> {
     let modules = records.iter().filter_map(|record| match record {
         Record::Loaded { modules } => Some(modules.clone()),

@@ -1,4 +1,4 @@
-//! Chooses the code to remove for a level-1 task, and carves it.
+//! Chooses the code to remove for a level-1 task, and removes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::Carving;
 
-/// The code that is removed for a task, and the tests that must still pass.
+/// The code to remove for a task, and the tests that must still pass.
 #[derive(Clone)]
 pub(super) struct Removal {
     pub(super) others: OtherFiles,
@@ -24,8 +24,8 @@ pub(super) struct Removal {
 }
 
 impl CandidateContext<'_> {
-    /// Returns the first removal that yields a task of FeatureBench's size. Tries one policy after
-    /// the other. If none succeeds, returns the largest removal.
+    /// Returns the first removal that yields a task of FeatureBench's size. The policies are tried
+    /// one after the other. If none yields such a task, returns the largest removal.
     pub(super) fn choose_removal(
         &self,
         file: &str,
@@ -69,7 +69,7 @@ impl CandidateContext<'_> {
             };
             let extracted = extract(&others.tops, graph, &self.objects, &bounds);
             if extracted.all().is_empty() {
-                refused.push((name, "other tests or imports need all of it".to_owned()));
+                refused.push((name, "other tests or imports need everything that would be removed".to_owned()));
                 continue;
             }
             let watched: Vec<String> = others
@@ -117,14 +117,14 @@ impl CandidateContext<'_> {
         Ok(())
     }
 
-    /// Returns the graphs of files with tests that always pass.
+    /// Returns the graphs of files with at least one test that passes in every run.
     fn steady_graphs(&self) -> BTreeMap<String, FileGraph> {
         let steady = self.graphs.iter().filter(|(file, _)| self.suite.steady.contains_key(*file));
         steady.map(|(file, graph)| (file.clone(), graph.clone())).collect()
     }
 }
 
-/// Joins the reasons of all policies. If they are identical, returns only one.
+/// Joins the reasons given for all policies. If all reasons are the same, returns only one.
 fn join_reasons(refused: &[(String, String)]) -> String {
     if let [(_, first), rest @ ..] = refused
         && rest.iter().all(|(_, why)| why == first)

@@ -1,4 +1,4 @@
-//! Recreates a dataset's tasks from the newest releases of their packages.
+//! Recreates a dataset's tasks from the newest releases of the packages.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,8 +15,8 @@ use super::{
     pipeline::{CollectError, CollectionContext, collect, to_json_lines},
 };
 
-/// A new task must remove at least this share of the functions that the old task of the same test
-/// file removes. Otherwise it counts as a different task.
+/// A new task must remove at least this fraction of the functions that the old task for the same
+/// test file removes. Otherwise, it counts as a different task.
 const MIN_FUNCTION_OVERLAP: f64 = 0.5;
 
 /// The result of renewing one task.
@@ -25,9 +25,9 @@ pub struct RenewalResult {
     pub task: String,
     /// The task's test file.
     pub file: String,
-    /// The release that the task was collected from.
+    /// The release from which the old task was collected.
     pub from: String,
-    /// The newest release.
+    /// The package's newest release.
     pub to: Option<String>,
     /// The id of the new task.
     pub renewed: Option<String>,
@@ -35,12 +35,13 @@ pub struct RenewalResult {
     pub why: Option<String>,
 }
 
-/// Collects the test files of `tasks` again from the newest release of each package. Writes to `out` one
-/// directory per release, `tasks.jsonl` with the new tasks, and `renewed.jsonl`.
+/// Collects the test files of `tasks` again, this time from the newest release of each package.
+/// Writes to `out`: one directory per release, `tasks.jsonl` with the new tasks, and
+/// `renewed.jsonl`.
 ///
 /// # Errors
-/// [`CollectError`], for example if the index is unavailable. A test file that no longer yields a task is not an
-/// error; the results list it.
+/// [`CollectError`], for example if the index is unavailable. A test file that no longer yields a
+/// task is not an error. The results list such files.
 pub async fn renew(
     tasks: &[Task],
     out: &Path,
@@ -146,13 +147,13 @@ fn test_file_of(task: &Task) -> String {
     task.fail_to_pass.first().map_or("", |id| file_from_test_id(id)).to_owned()
 }
 
-/// Whether a newer task removes enough of the old task's functions.
+/// Whether the new task removes enough of the functions that the old task removes.
 fn removes_same_functions(old: &Task, new: &Task) -> bool {
     let (old, new) = (removed_functions(old), removed_functions(new));
     old.intersection(&new).count() as f64 >= MIN_FUNCTION_OVERLAP * old.len() as f64
 }
 
-/// Returns file and name of each function whose `def` line the mask removes.
+/// Returns the file and name of each function whose `def` line the mask removes.
 fn removed_functions(task: &Task) -> BTreeSet<(String, String)> {
     let mask = task.mask.clone().unwrap_or_default();
     let mut out = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! The result of a collection: `report.json` and `summary.md`.
+//! The report of a collection: `report.json` and `summary.md`.
 
 use proctor_types::{Integrity, plural};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use super::{
 /// The version of `report.json`.
 const REPORT_SCHEMA: u32 = 1;
 
-/// The contents of `report.json`. It contains no times, so that the same seed produces the same
+/// The contents of `report.json`. Times are left out, so that the same seed produces the same
 /// bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
@@ -30,22 +30,22 @@ pub struct Report {
     /// Whether this was a dry run, which only finds tops and creates no tasks.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
-    /// The accuracy of the tops, if some of the test files have labels.
+    /// How accurate the tops are, if some of the test files have labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tops_score: Option<TopsScore>,
     pub stages: Stages,
     pub complexity: Complexity,
-    /// Counts of the requirements of all level-1 tasks.
+    /// Counts of what the tests of all level-1 tasks require.
     #[serde(default)]
     pub solvability: SolvabilityCounts,
     pub tasks: Vec<TaskMetrics>,
     pub rejects: Vec<Reject>,
-    /// The level-2 (from-scratch) tasks of the same test files.
+    /// The level-2 tasks (from scratch) created from the same test files.
     pub level_2: LevelTwoResults,
-    /// The results of attacks on grading.
+    /// The results of the attacks on grading.
     #[serde(default)]
     pub attacked: AttackSummary,
-    /// Tests and files that are not used, and why.
+    /// Tests and files that are not used, with the reasons.
     pub unused: Vec<UnusedItem>,
 }
 
@@ -60,11 +60,11 @@ pub struct Stages {
     pub masked: usize,
     pub verified: usize,
     pub meets_minima: usize,
-    /// Verified tasks in the lite set.
+    /// Number of verified tasks in the lite set.
     pub lite: usize,
 }
 
-/// The results of level 2, whose tasks the agent solves from scratch.
+/// The results of level 2, in which the agent writes a package from scratch.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LevelTwoResults {
     pub test_files: usize,
@@ -82,7 +82,7 @@ pub struct LevelTwoResults {
     pub rejects: Vec<Reject>,
 }
 
-/// Means over the tasks of the values in the table of FeatureBench's paper.
+/// Means over the tasks, with the same values as a table in FeatureBench's paper.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Complexity {
     pub problem_words: f64,
@@ -94,7 +94,7 @@ pub struct Complexity {
     pub leak_score: f64,
 }
 
-/// The fields of a report other than its tasks and rejects.
+/// A report's fields, except for its tasks and rejects.
 pub(super) struct ReportHeader {
     pub(super) origin: String,
     pub(super) package: String,
@@ -106,7 +106,7 @@ pub(super) struct ReportHeader {
     pub(super) steady_tests: usize,
     pub(super) unused: Vec<UnusedItem>,
     pub(super) tops: Option<TopsScore>,
-    /// In a dry run: the number of test files, and of those that may yield a task.
+    /// In a dry run: the number of test files, then how many of them may yield a task.
     pub(super) dry: Option<(usize, usize)>,
 }
 
@@ -172,7 +172,7 @@ impl Report {
         };
     }
 
-    /// Adds the results of attacks on both levels.
+    /// Adds the results of the attacks on both levels' tasks.
     pub(super) fn add_attacks(&mut self, both: [AttackSummary; 2]) {
         for one in both {
             self.attacked.pack = one.pack;
@@ -240,7 +240,7 @@ impl Report {
         out
     }
 
-    /// Returns the tasks whose gold verdict is not clean.
+    /// Returns the tasks whose gold patch was not graded `clean`.
     pub(super) fn unclean_gold(&self) -> Vec<(&str, Integrity)> {
         let of_both = self.tasks.iter().chain(&self.level_2.tasks);
         let unclean = of_both.filter_map(|task| {
@@ -326,7 +326,7 @@ fn render_task_table(tasks: &[TaskMetrics], mean: &Complexity) -> String {
             ));
         }
         out.push_str(&format!(
-            "| mean | {:.0} | {:.0} | {:.1} | {:.1} | {:.1} | {:.1} | | |\n\nShare of the gold \
+            "| mean | {:.0} | {:.0} | {:.1} | {:.1} | {:.1} | {:.1} | | |\n\nFraction of the gold \
                  patch's lines that a statement reveals, beyond signatures and documentation: \
                  {:.4}.\n",
             mean.problem_words,
@@ -447,7 +447,7 @@ mod tests {
         ] {
             assert!(summary.contains(part), "{part:?} is missing in:\n{summary}");
         }
-        // A dry run omits later stages instead of showing zeros.
+        // A dry run omits the later stages instead of showing zeros.
         let dry = Report::new(head(Some((7, 6))), Vec::new(), Vec::new()).summary();
         assert!(
             dry.contains("| that test something of the package | 6 |\n\nThis is a dry run"),

@@ -13,11 +13,12 @@ use super::{
     settings::Settings,
 };
 
-/// Builds environments until all imports of the tests succeed or the limit of rounds is reached.
-/// Each round adds the missing packages. Pins the packages of the last environment.
+/// Builds environments until all imports in the tests succeed or the maximum number of rounds is
+/// reached. Each round adds the missing packages. The packages of the last environment are pinned.
 ///
 /// # Errors
-/// An environment fault, such as no suitable interpreter or no package index.
+/// Fails with an environment fault, for example if there is no suitable interpreter or no package
+/// index.
 pub(crate) async fn resolve(
     backend: &dyn Backend,
     source: &SourceTree,
@@ -42,7 +43,7 @@ pub(crate) async fn resolve(
         let bench = TestRunner::new(backend, &prepared, project, settings);
         let order = ObserveRequest::new(Mode::Collect, settings, project.tests.clone());
         let records = bench.observe(&order, "searching for tests").await;
-        // The pytest version that the project pins may be too old for this interpreter.
+        // The project may pin a pytest version that is too old for this interpreter.
         let finds =
             |records: &Vec<Record>| records.iter().any(|it| matches!(it, Record::Items { .. }));
         let limited = project.requirements.iter().any(|it| is_pytest(it));
@@ -86,7 +87,7 @@ fn is_pytest(requirement: &str) -> bool {
     proctor_types::normalize_package_name(requirement_name(requirement)) == "pytest"
 }
 
-/// Whether a module belongs to the project. If so, a package of the same name on the index is a
+/// Whether a module belongs to the project. If so, a package with the same name on the index is a
 /// different project.
 fn is_project_module(project: &Project, tree: &Path, module: &str) -> bool {
     let top = module.split('.').next().unwrap_or(module);
@@ -104,7 +105,8 @@ fn package_for_module(settings: &Settings, module: &str) -> String {
     modules.get(module).or_else(|| modules.get(top)).cloned().unwrap_or_else(|| top.to_owned())
 }
 
-/// Returns the packages of missing pytest plug-ins, which pytest names directly or by one of their options.
+/// Returns the packages that provide missing pytest plug-ins. pytest names a missing plug-in, or an
+/// option that the plug-in provides.
 fn missing_plugins(settings: &Settings, record: &Record) -> Vec<String> {
     let Record::Error { options, packages, .. } = record else { return Vec::new() };
     let known = &settings.environment.options;
@@ -118,8 +120,8 @@ fn missing_plugins(settings: &Settings, record: &Record) -> Vec<String> {
     packages.iter().cloned().chain(options.iter().filter_map(package)).collect()
 }
 
-/// Returns the test command. Like the collector's own runs, it disables plug-ins that measure
-/// coverage or start additional processes.
+/// Returns the test command. As in the collector's own runs, plug-ins that measure coverage or
+/// start additional processes are disabled.
 fn test_command(settings: &Settings, pins: &[String]) -> Vec<String> {
     let names: BTreeSet<String> = pins
         .iter()

@@ -1,9 +1,9 @@
-//! Reproducible random numbers. The same seed yields the same numbers on every machine, whatever
-//! the order of execution.
+//! Reproducible random numbers. The same seed yields the same numbers on every machine, regardless
+//! of the order of execution.
 
 use proctor_types::sha256_hex;
 
-/// A random number generator (SplitMix64) whose seed is a list of texts.
+/// A random number generator (SplitMix64) that is seeded with a list of texts.
 #[derive(Debug, Clone)]
 pub(super) struct SeededRng(u64);
 
@@ -13,8 +13,8 @@ impl SeededRng {
         Self(u64::from_str_radix(&digest[..16], 16).unwrap_or(1))
     }
 
-    /// Returns the next number. The algorithm is implemented here, because a library's generator
-    /// may change between versions.
+    /// Returns the next number. The algorithm is implemented here, because a library might change
+    /// its generator between versions.
     pub(super) fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -29,7 +29,7 @@ impl SeededRng {
         low + (self.next_u64() % width) as usize
     }
 
-    /// Draws at most `most` elements of a list, in random order.
+    /// Returns at most `most` randomly drawn elements of a list, in random order.
     pub(super) fn sample<T>(&mut self, mut from: Vec<T>, most: usize) -> Vec<T> {
         let mut out = Vec::new();
         while out.len() < most && !from.is_empty() {

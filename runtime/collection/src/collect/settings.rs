@@ -73,7 +73,7 @@ pub(crate) struct TopSelectionSettings {
     pub(crate) model: ModelSettings,
 }
 
-/// Settings for asking a model about tops.
+/// Settings for asking a model which objects a file tests.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ModelSettings {
@@ -82,7 +82,7 @@ pub(crate) struct ModelSettings {
     pub(crate) attempts: usize,
 }
 
-/// How to choose the other test files, which must still pass.
+/// How to choose the other test files whose tests must still pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
@@ -111,14 +111,15 @@ pub(crate) struct RemovalSettings {
     pub(crate) halvings: usize,
 }
 
-/// Return values of stub solutions besides `None`.
+/// Values, besides `None`, that the functions in stub solutions return.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct IdleSettings {
     pub(crate) returns: Vec<String>,
 }
 
-/// Limits for texts that tests require: length in characters, and number of texts per test.
+/// Limits for the texts that tests require: text length in characters, and number of texts per
+/// test.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SolvabilitySettings {
@@ -149,7 +150,7 @@ impl Settings {
     /// Returns the built-in settings.
     ///
     /// # Errors
-    /// The built-in file is invalid.
+    /// Fails if the built-in file is invalid.
     pub(crate) fn get() -> Result<&'static Self, Fault> {
         static SETTINGS: ShippedTable<Settings> =
             ShippedTable::new("collection.toml", SETTINGS_TOML);

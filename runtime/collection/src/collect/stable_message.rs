@@ -1,14 +1,14 @@
-//! Removes details that vary between runs from failure messages.
+//! Removes details that vary between runs from error messages.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Maximum length of a reason in characters.
+/// Maximum length of a message, in characters.
 const MAX_MESSAGE_CHARS: usize = 200;
 
-/// Patterns of values that vary between runs, with their replacements. The order matters, because
-/// dates must be replaced before durations.
+/// Patterns of values that vary between runs, with their replacements. The order matters: dates
+/// must be replaced before durations.
 const VOLATILE_PATTERNS: [(&str, &str); 6] = [
     (r"0x[0-9a-fA-F]+", "0x..."),
     (r#"(?:/private)?(?:/var)?/tmp/[^\s'",:;()\[\]<>]+"#, "/tmp/..."),
@@ -18,19 +18,19 @@ const VOLATILE_PATTERNS: [(&str, &str); 6] = [
         r"\b\d+(?:\.\d+)?(?:e-?\d+)?\s?(?:ns|µs|us|ms|s|secs?|seconds?|milliseconds?|min|minutes?)\b",
         "(a while)",
     ),
-    // Epoch seconds and return values of `id()`.
+    // Seconds since the Unix epoch, and return values of `id()`.
     (r"\b\d{10,}(?:\.\d+)?\b", "(a number)"),
 ];
 
-/// Joins a message into one line, truncates it, and masks object addresses, temporary files, dates,
-/// times, durations and long numbers. Otherwise, two collections with the same seed would not
-/// produce the same bytes.
+/// Joins a message's lines, truncates the result, and masks object addresses, temporary files,
+/// dates, times, durations and long numbers. Otherwise, two collections with the same seed would
+/// not produce the same bytes.
 pub(super) fn stable_message(text: &str) -> String {
     static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         let read = |(pattern, mask)| Some((Regex::new(pattern).ok()?, mask));
         VOLATILE_PATTERNS.into_iter().filter_map(read).collect()
     });
-    // Pytest prefixes error lines with `E`.
+    // pytest prefixes error lines with `E`.
     let text = text.trim();
     let text = text.strip_prefix("E  ").unwrap_or(text);
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();

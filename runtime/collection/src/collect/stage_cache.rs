@@ -1,4 +1,4 @@
-//! Caches the results of stages by their inputs.
+//! Caches the results of stages, by the stages' inputs.
 
 use std::{
     fs, io,
@@ -8,11 +8,11 @@ use std::{
 use proctor_types::sha256_hex;
 use serde::{Serialize, de::DeserializeOwned};
 
-/// A directory of cached results. If a collection is interrupted, the next one continues from them.
+/// A directory of cached results. They allow an interrupted collection to continue.
 #[derive(Debug, Clone)]
 pub(crate) struct StageCache {
     folder: PathBuf,
-    /// Identifies everything that all stages depend on.
+    /// A key for everything that all stages depend on.
     base: String,
 }
 
@@ -36,7 +36,7 @@ impl StageCache {
         serde_json::from_str(&text).ok()
     }
 
-    /// Caches a result atomically by renaming a temporary file.
+    /// Caches a result. The file is replaced atomically by renaming a temporary file.
     pub(crate) fn put<T: Serialize>(&self, stage: &str, of: &str, made: &T) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         let file = tempfile::NamedTempFile::new_in(&self.folder)?;
@@ -46,7 +46,7 @@ impl StageCache {
     }
 }
 
-/// Caches a result. A write error is only logged, because the result can be computed again.
+/// Caches a result. Write errors are only logged, because the result can be computed again.
 pub(crate) fn cache_result<T: Serialize>(kept: &StageCache, stage: &str, of: &str, made: &T) {
     if let Err(error) = kept.put(stage, of, made) {
         tracing::warn!(%error, stage, "cannot cache a stage's result");

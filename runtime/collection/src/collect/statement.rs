@@ -16,7 +16,8 @@ const FEATUREBENCH_TEMPLATE: &str = include_str!("../../../../prompts/featureben
 pub(super) struct Statements {
     pub(super) own: String,
     pub(super) featurebench: String,
-    /// The share of gold lines that the statements reveal beyond signatures and documentation, in [0, 1].
+    /// The fraction of the gold patch's lines that the statements reveal, not counting signatures
+    /// and documentation. In [0, 1].
     pub(super) leak_score: f64,
 }
 
@@ -24,7 +25,7 @@ pub(super) struct Statements {
 struct OwnVariables<'a> {
     title: String,
     overview: Option<&'a str>,
-    /// Further requirements of the tests, one sentence each.
+    /// Further things that the tests require, one sentence each.
     required: &'a [String],
     package: &'a str,
     version: &'a str,
@@ -64,11 +65,11 @@ struct Interface {
     code: String,
 }
 
-/// Renders the statements of one task. `overview` is a model's description. `required` contains
-/// sentences about further requirements of the tests.
+/// Renders one task's statements. `overview` is a description that a model wrote. `required`
+/// contains sentences about further things that the tests require.
 ///
 /// # Errors
-/// A template cannot be rendered.
+/// Fails if a template cannot be rendered.
 pub(super) fn render_statements(
     (project, overview, required): (&Project, Option<&str>, &[String]),
     carving: &Carving,
@@ -144,7 +145,7 @@ pub(super) fn render(template: &str, filling: impl Serialize) -> Result<String, 
         .map_err(|error| Fault::new(Layer::Environment, format!("statement template: {error:#}")))
 }
 
-/// Formats the requirements of tests as a list, for templates without a variable for them.
+/// Formats what the tests require as a list, for templates that have no variable for it.
 pub(super) fn format_requirements(required: &[String]) -> String {
     match required.is_empty() {
         true => String::new(),
@@ -152,15 +153,16 @@ pub(super) fn format_requirements(required: &[String]) -> String {
     }
 }
 
-/// Returns the files that import or export removed objects, with the names that were removed from each.
+/// Returns the files that import or export removed objects, each with the names that are gone from
+/// it.
 fn exports(carving: &Carving) -> Vec<String> {
     let touched: BTreeSet<&str> =
         carving.objects.iter().map(|object| object.file.as_str()).collect();
     let others = carving.files.iter().filter(|(path, _)| !touched.contains(path.as_str()));
     let told = others.map(|(path, (before, after))| {
         let mut names = lost_names(before, after);
-        // A name may be listed in `__all__` but bound only by a star import, so compare quoted
-        // names too.
+        // A name may be listed in `__all__` although only a star import binds it, so compare quoted
+        // names, too.
         let listed = |name: &&str| {
             let quoted = [format!("\"{name}\""), format!("'{name}'")];
             quoted.iter().any(|it| before.contains(it) && !after.contains(it))
@@ -178,7 +180,7 @@ fn exports(carving: &Carving) -> Vec<String> {
     told.collect()
 }
 
-/// Returns an object's stub. A method's stub is wrapped in its class, as in FeatureBench.
+/// Returns an object's stub. As in FeatureBench, a method's stub is wrapped in its class.
 fn stub_with_class(object: &Object) -> String {
     let Some((class, _)) = object.path.rsplit_once('.') else { return object.stub.clone() };
     let inner: String = object
@@ -199,11 +201,11 @@ fn title(project: &Project, files: &BTreeMap<&str, Vec<&Object>>) -> String {
     format!("Implement {shown}{more} in {}", project.name)
 }
 
-/// Minimum length in bytes of a line that can reveal something.
+/// Minimum length in bytes of a line that can reveal anything.
 const REVEALING_BYTES: usize = 20;
 
-/// Returns the share of gold lines that a statement contains but no stub does. Lines that are too
-/// short to reveal anything don't count.
+/// Returns the fraction of the gold patch's lines that occur in a statement but not in a stub.
+/// Lines that are too short to reveal anything don't count.
 fn leak_score(carving: &Carving, statements: &[&str]) -> f64 {
     let shown: BTreeSet<String> =
         carving.objects.iter().flat_map(|object| revealing_lines(&object.stub)).collect();
@@ -215,7 +217,7 @@ fn leak_score(carving: &Carving, statements: &[&str]) -> f64 {
     quoted_lines_share(hidden, &shown, statements)
 }
 
-/// Like [`leak_score`], for code that the agent's sandbox does not contain at all.
+/// Like [`leak_score`], but for code that the agent's sandbox does not contain at all.
 pub(super) fn quoted_share(code: &str, stubs: &str, statements: &[&str]) -> f64 {
     quoted_lines_share(revealing_lines(code), &revealing_lines(stubs), statements)
 }

@@ -1,6 +1,6 @@
-//! Stub solutions. They contain everything that the statement requests, but each function only
-//! returns `None` or another constant. A task is useless if a stub solution resolves it, because
-//! its tests then check nothing.
+//! Stub solutions contain everything that the statement requests, but their functions only return
+//! `None` or another constant. If a stub solution resolves a task, the task is useless, because its
+//! tests check nothing.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
     freeze::{run_patched_tests, statuses_of},
 };
 
-/// The name in a task's `cheats` of the solution whose functions do nothing.
+/// In a task's `cheats`, the name of the solution whose functions do nothing.
 const NAME: &str = "functions that do nothing";
 
 /// Returns the name of the solution whose functions all return the same value.
@@ -28,12 +28,14 @@ pub(super) fn empty_stub_cheat(patch: String) -> Cheat {
     Cheat { name: NAME.to_owned(), patch }
 }
 
-/// Returns a patch on top of the mask that restores everything, but with empty functions.
+/// Returns a patch, to be applied on top of the mask, that restores all the removed code but leaves
+/// the function bodies empty.
 pub(super) fn empty_stub_patch(carving: &Carving) -> String {
     constant_stub_patch(carving, NONE_VALUE)
 }
 
-/// Returns a patch on top of the mask that restores everything, but with functions that only return this value.
+/// Returns a patch, to be applied on top of the mask, that restores all the removed code but makes
+/// every function only return this value.
 fn constant_stub_patch(carving: &Carving, returns: &str) -> String {
     let idle = carving.files.iter().map(|(file, (before, after))| {
         let paths: BTreeSet<&str> = carving
@@ -45,17 +47,17 @@ fn constant_stub_patch(carving: &Carving, returns: &str) -> String {
         let idle = replace_bodies(before, returns, &|path| paths.contains(path));
         (file.clone(), (after.clone(), idle.unwrap_or_else(|| before.clone())))
     });
-    // Reuse `mask`, which returns the diff from the first to the second text of each file.
+    // Reuse `mask`, which returns the diff between each file's first and second text.
     Carving { objects: Vec::new(), files: idle.collect() }.mask()
 }
 
-/// Time limit for runs with stub solutions, some of which never end. It is a minimum in seconds
-/// plus a multiple of the whole suite's duration.
+/// Time limit for runs with stub solutions, which may never end: a minimum in seconds plus a
+/// multiple of the whole suite's duration.
 const MIN_STUB_SECONDS: f64 = 30.0;
 const STUB_SUITE_FACTOR: f64 = 10.0;
 
 impl CandidateContext<'_> {
-    /// Returns the time limit for tests of a stub solution.
+    /// Returns the time limit for running tests with a stub solution.
     pub(super) fn stub_time_limit(&self, plan: &TestPlan) -> Duration {
         plan.time_limit
             .min(Duration::from_secs_f64(MIN_STUB_SECONDS + STUB_SUITE_FACTOR * self.suite.seconds))
@@ -91,7 +93,7 @@ impl CandidateContext<'_> {
     /// with `None` but pass with any truthy value.
     ///
     /// # Errors
-    /// A rejection if one resolves the task, or a sandbox fault.
+    /// A rejection if one of these solutions resolves the task, or a sandbox fault.
     pub(super) async fn reject_constant_stubs(
         &self,
         task: &Task,

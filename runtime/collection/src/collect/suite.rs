@@ -1,4 +1,4 @@
-//! Runs and traces a project's tests. All tasks of the project use the results.
+//! Runs and traces a project's tests. The results are shared by all tasks from this project.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,14 +14,15 @@ use super::{
     stable_message::stable_message,
 };
 
-/// A test or a test file that is not used, and the reason.
+/// A test or a test file that is not used, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnusedItem {
     pub id: String,
     pub why: String,
 }
 
-/// The results of a project's tests: the tests that always pass, and the calls they make.
+/// The results of running a project's tests: the tests that pass in every run, and the calls that
+/// they make.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Suite {
     /// Number of collected tests.
@@ -30,14 +31,15 @@ pub(super) struct Suite {
     pub(super) steady: BTreeMap<String, Vec<String>>,
     pub(super) unused: Vec<UnusedItem>,
     pub(super) calls: Calls,
-    /// Duration of the tests in a plain run, in seconds.
+    /// Duration of the tests in the run without tracing and reordering, in seconds.
     pub(super) seconds: f64,
 }
 
-/// Runs the unchanged project's tests three times: plain, in random order and traced.
+/// Runs the unchanged project's tests three times: in their normal order, in random order, and
+/// traced.
 ///
 /// # Errors
-/// A fault of the environment or of the sandbox.
+/// Fails if the environment or the sandbox has a fault.
 pub(super) async fn run_suite(
     bench: &TestRunner<'_>,
     tests: Vec<String>,
@@ -77,7 +79,8 @@ pub(super) async fn run_suite(
     Ok(suite)
 }
 
-/// Converts an error during collection to an unused file. An empty id means that pytest failed to start.
+/// Converts an error during collection to an unused file. If the id is empty, pytest itself failed
+/// to start.
 fn collection_error(record: &Record) -> Option<UnusedItem> {
     let Record::Error { id, why, .. } = record else { return None };
     let last = why.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
@@ -95,7 +98,7 @@ fn classify_tests(items: &BTreeMap<String, Vec<String>>, runs: &[&RunResult]) ->
         out.unused.push(UnusedItem { id: (*file).clone(), why: (*why).clone() });
     }
     for (file, ids) in items {
-        // After a process was killed, the results of its remaining tests are unknown.
+        // The process was killed, so the results of its remaining tests are unknown.
         if broken.contains_key(file) {
             continue;
         }
@@ -143,7 +146,7 @@ fn why_unsteady(id: &str, runs: &[&RunResult]) -> Option<String> {
 mod tests {
     use super::{super::observe::TestOutcome, *};
 
-    /// Parses `failed: why`.
+    /// Parses an outcome written as `failed: why`.
     fn parse_outcome(text: &str) -> TestOutcome {
         let (outcome, why) = text.split_once(": ").unwrap_or((text, ""));
         TestOutcome { outcome: outcome.to_owned(), why: why.to_owned() }

@@ -1,4 +1,4 @@
-//! Converts a removal to a task in Proctor's format and to a row in FeatureBench's.
+//! Converts a removal to a task in Proctor's format, and to a row in FeatureBench's format.
 
 use std::{collections::BTreeSet, fs};
 
@@ -17,7 +17,7 @@ use crate::carve::build_patch;
 use crate::draft::blocked_urls;
 
 impl CandidateContext<'_> {
-    /// Returns the task of a removal, before its test ids are known.
+    /// Returns the task for a removal, before its test ids are known.
     pub(super) fn task_from_removal(
         &self,
         file: &str,
@@ -27,7 +27,7 @@ impl CandidateContext<'_> {
         Task { mask: Some(removal.mask.clone()), ..self.base_task(file, statement) }
     }
 
-    /// Returns a level-1 task without a mask and test ids.
+    /// Returns a level-1 task without a mask and without test ids.
     pub(super) fn base_task(&self, file: &str, statement: String) -> Task {
         let repo = self.project.repository();
         let mut timeouts = Timeouts::default();
@@ -76,7 +76,7 @@ impl CandidateContext<'_> {
         }
     }
 
-    /// Returns the task id in FeatureBench's format: repository, commit, test file, level.
+    /// Returns the task's id in FeatureBench's format: repository, commit, test file, level.
     pub(super) fn task_id(&self, file: &str, level: u8) -> String {
         let repo = self.project.repository().unwrap_or_else(|| self.project.name.clone());
         let stem = file.rsplit('/').next().unwrap_or(file).trim_end_matches(".py");
@@ -85,7 +85,7 @@ impl CandidateContext<'_> {
         format!("{}.{commit}.{stem}.{path}.lv{level}", repo.replace('/', "__"))
     }
 
-    /// Returns FeatureBench's row of a level-1 task.
+    /// Returns a level-1 task's row in FeatureBench's format.
     pub(super) fn level_one_row(
         &self,
         task: &Task,
@@ -110,7 +110,8 @@ impl CandidateContext<'_> {
         self.featurebench_row(task, file, facts, statement, patches, &others)
     }
 
-    /// Returns FeatureBench's row of a task. `others` are the test files that must still pass.
+    /// Returns a task's row in FeatureBench's format. `others` are the test files whose tests must
+    /// still pass.
     pub(super) fn featurebench_row(
         &self,
         task: &Task,
@@ -141,7 +142,7 @@ impl CandidateContext<'_> {
             "test_patch": test_patch,
             "FAIL_TO_PASS": [file],
             "PASS_TO_PASS": others,
-            // Only a suggested name: Proctor does not build the image.
+            // This is only a suggested name. Proctor does not build the image.
             "image_name": format!("collected/{}:{}", self.project.name.to_lowercase(), short_hash(&self.tree.digest)),
             "repo_settings": settings.to_string(),
             "lines": facts.lines,

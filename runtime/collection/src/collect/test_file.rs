@@ -1,5 +1,5 @@
-//! Reads which objects a test file probably tests, from the names that it imports and uses and the
-//! names in its assertions.
+//! Determines which objects a test file probably tests, from the names that it imports and uses and
+//! from the names in its assertions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,16 +13,17 @@ use crate::carve::dotted_name;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct TestFile {
-    /// Module and name of each imported object that the file uses, including attributes of imported modules.
+    /// The module and name of each imported object that the file uses, including attributes of
+    /// imported modules.
     pub(super) used: BTreeSet<(String, String)>,
-    /// Last components of the names whose values an assertion checks.
+    /// Names whose values an assertion checks. Only the last component of a dotted name is kept.
     pub(super) asserted: BTreeSet<String>,
     /// Names of attributes that the file accesses on any object.
     pub(super) attributes: BTreeSet<String>,
 }
 
 impl TestFile {
-    /// Reads a file. Returns no names if it cannot be parsed.
+    /// Reads a file. The result is empty if the file cannot be parsed.
     pub(super) fn read(text: &str) -> Self {
         let Ok(parsed) = parse_module(text) else { return Self::default() };
         let mut names = Names::default();
@@ -50,7 +51,7 @@ impl TestFile {
 
 #[derive(Default)]
 struct Names {
-    /// Module and name behind each local name.
+    /// The module and name to which each local name refers.
     imports: BTreeMap<String, (String, Option<String>)>,
     loaded: BTreeSet<String>,
     attributes: BTreeSet<(String, String)>,
@@ -65,7 +66,8 @@ impl<'a> Visitor<'a> for Names {
                 for alias in &import.names {
                     let (local, module) = match &alias.asname {
                         Some(local) => (local.to_string(), alias.name.to_string()),
-                        // `import a.b` binds `a`, but the attribute lookup of `a.b.c` needs the key `a.b`.
+                        // `import a.b` binds `a`, but looking up the attributes of `a.b.c` requires
+                        // the key `a.b`.
                         None => (alias.name.to_string(), alias.name.to_string()),
                     };
                     self.imports.insert(local, (module, None));
@@ -103,18 +105,18 @@ impl<'a> Visitor<'a> for Names {
     }
 }
 
-/// Finds the values in one function that assertions check.
+/// Determines which values in a function are checked by assertions.
 #[derive(Default)]
 struct Flow {
-    /// Names in assertions, including those of called functions.
+    /// Names that occur in assertions, including the names of called functions.
     asserted: BTreeSet<String>,
-    /// Assignments: names on the left side, and names on the right side.
+    /// Assignments: the names on the left side, then the names on the right side.
     assigned: Vec<(BTreeSet<String>, BTreeSet<String>)>,
 }
 
 impl Flow {
     fn names(mut self) -> BTreeSet<String> {
-        // A value may go through several variables before it is checked.
+        // A value may pass through several variables before an assertion checks it.
         loop {
             let before = self.asserted.len();
             for (targets, values) in &self.assigned {
@@ -175,7 +177,7 @@ fn is_assertion(name: &str) -> bool {
     name.starts_with("assert") || ["raises", "warns", "eq_", "ok_"].contains(&name)
 }
 
-/// Returns the names in an expression, and the last component of each attribute access.
+/// Returns the names in an expression, including the last component of each attribute access.
 fn names_in_expr(expr: &Expr) -> BTreeSet<String> {
     let mut tails = ExprNames::default();
     tails.visit_expr(expr);

@@ -11,7 +11,7 @@ use super::{
     test_file::TestFile,
 };
 
-/// A candidate with the evidence for and against it.
+/// A candidate, with the evidence for and against it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Candidate {
     #[serde(skip)]
@@ -19,12 +19,12 @@ pub(super) struct Candidate {
     pub(super) object: String,
     pub(super) score: f64,
     pub(super) top: bool,
-    /// The features that apply to the candidate, with their weights.
+    /// The features that apply to the candidate, each with its weight.
     pub(super) because: BTreeMap<&'static str, f64>,
 }
 
-/// Scores the functions that a test file calls, one call level at a time. Functions that only a top
-/// calls are not scored.
+/// Scores the functions that a test file calls, one call level at a time. Functions that are only
+/// called by a top are not scored.
 pub(super) fn score_functions(
     file: &str,
     graph: &FileGraph,
@@ -108,7 +108,7 @@ fn evidence(
     out
 }
 
-/// Returns the dotted name of a file, including directories above the package.
+/// Returns a file's dotted name, including the directories above the package.
 fn dotted_path(file: &str) -> String {
     let path = file.trim_end_matches(".py").trim_end_matches("/__init__");
     path.replace('/', ".")
@@ -122,7 +122,7 @@ fn stem(file: &str) -> &str {
     name.strip_suffix("_test").unwrap_or(name)
 }
 
-/// Splits a name into words, in lower case and without a plural `s`.
+/// Splits a name into lower-case words. A plural `s` is removed.
 fn words(name: &str) -> BTreeSet<String> {
     let mut out = BTreeSet::new();
     let mut word = String::new();

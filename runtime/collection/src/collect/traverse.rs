@@ -1,10 +1,10 @@
-//! Finds the objects to remove: the tops, and everything that is needed only by them.
+//! Finds the objects to remove: the tops, and everything that only the tops need.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{graph::FileGraph, objects::Objects};
 
-/// Limits on the objects to remove.
+/// Restrictions on the objects to remove.
 pub(super) struct Bounds<'a> {
     /// Objects that other tests or imports need.
     pub(super) remained: &'a BTreeSet<usize>,
@@ -16,9 +16,9 @@ pub(super) struct Bounds<'a> {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ExtractedObjects {
-    /// Objects shown in the statement: the tops, and objects that tests or remaining code call.
+    /// Objects that the statement shows: the tops, and objects that tests or remaining code call.
     pub(super) shown: BTreeSet<usize>,
-    /// Objects that only other removed objects call. They are not shown.
+    /// Objects that only other removed objects call. The statement does not show them.
     pub(super) helpers: BTreeSet<usize>,
 }
 
@@ -37,8 +37,8 @@ impl ExtractedObjects {
         self.helpers.retain(|number| numbers.contains(number));
     }
 
-    /// Moves helpers that tests or remaining code call to `shown`, because a solution must have the
-    /// same interfaces.
+    /// Moves helpers that tests or remaining code call to `shown`, because any solution must
+    /// provide them with the same interfaces.
     pub(super) fn show_entries(&mut self, graph: &FileGraph) {
         let gone = self.all();
         let mut called = graph.callees_of_tests();
@@ -53,9 +53,9 @@ impl ExtractedObjects {
     }
 }
 
-/// Finds the objects to remove by breadth-first search from the tops. The search continues through
-/// objects that must stay. Objects that call each other in a cycle are either all removed or all
-/// kept.
+/// Finds the objects to remove, by a breadth-first search from the tops. The search continues
+/// through objects that must stay. If objects call each other in a cycle, either all of them are
+/// removed or none.
 pub(super) fn extract(
     tops: &BTreeSet<usize>,
     graph: &FileGraph,
@@ -83,7 +83,7 @@ pub(super) fn extract(
     let mut left = bounds.lines;
     let mut gone = BTreeSet::new();
     for top in tops.iter().filter(|top| may_go(top)) {
-        // Remove the top even if its cycle cannot be removed as a whole.
+        // Remove the top, even if the cycle that contains it cannot be removed as a whole.
         out.shown.insert(*top);
         gone.insert(*top);
         left = left.saturating_sub(size(&[*top]));
@@ -122,7 +122,8 @@ pub(super) fn extract(
     out
 }
 
-/// Returns the cycles of more than one object, by member. Uses Tarjan's algorithm without recursion.
+/// Returns the cycles with more than one object, by member. Uses Tarjan's algorithm without
+/// recursion.
 fn components(graph: &FileGraph) -> BTreeMap<usize, Vec<usize>> {
     let mut index: BTreeMap<usize, usize> = BTreeMap::new();
     let mut low: BTreeMap<usize, usize> = BTreeMap::new();

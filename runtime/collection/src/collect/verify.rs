@@ -1,5 +1,5 @@
-//! Final checks of a task in fresh sandboxes. Gold must resolve the task, noop must not, and the
-//! agent's sandbox must contain no copy of hidden content.
+//! Final checks of a task in fresh sandboxes. The gold patch must resolve the task, an empty patch
+//! must not, and the agent's sandbox must not contain copies of hidden content.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use proctor_types::{Fault, Integrity, Layer, OnFinding, SandboxSpec, Task};
 
 use super::outcome::StopReason;
 
-/// The sandbox backend and sources for the checks.
+/// The sandbox backend and the sources used for the checks.
 #[derive(Clone, Copy)]
 pub(crate) struct VerifyContext<'a> {
     pub(crate) backend: &'a dyn Backend,
@@ -34,7 +34,8 @@ pub(crate) async fn prepare_and_scan(
     Ok((environment, findings))
 }
 
-/// Rejects the task if a sandbox prepared the way an agent's is contains a copy of hidden content.
+/// Rejects the task if a sandbox that is prepared like the agent's contains a copy of hidden
+/// content.
 ///
 /// # Errors
 /// A rejection that names the copy, or a sandbox fault.
@@ -47,7 +48,8 @@ pub(crate) async fn check_no_copies(
     TaskSandboxes { backend: judge.backend, environment, findings, task }.scan_as_agent().await
 }
 
-/// Grades gold, which must resolve the task, and noop, which must not. Returns the integrity of gold's verdict.
+/// Grades the gold patch, which must resolve the task, and an empty patch, which must not. Returns
+/// the integrity of the gold patch's verdict.
 ///
 /// # Errors
 /// A rejection with the grader's reason, or a sandbox fault.
@@ -63,8 +65,8 @@ pub(crate) async fn grade_gold_and_noop(
         .unwrap_or_default();
     let mut graded = sandboxes.grade(&gold, GradeOptions::default()).await?;
     if !graded.verdict.resolved {
-        // The tests themselves may change the interpreter. Whatever the gold run shows is therefore
-        // expected, and gold is graded again.
+        // The tests themselves may change the interpreter. Treat the changes in the gold run as
+        // expected, and grade the gold patch again.
         let expected = expected_of_strict_gold(&graded)?;
         graded =
             sandboxes.grade(&gold, GradeOptions { expected, ..GradeOptions::default() }).await?;
@@ -86,7 +88,7 @@ pub(crate) async fn grade_gold_and_noop(
     Ok(integrity)
 }
 
-/// Returns the warning for a task whose gold verdict is not clean.
+/// Returns the warning for a task whose gold patch was not graded `clean`.
 pub(crate) fn unclean_warning(task: &str, integrity: Integrity) -> String {
     format!(
         "warning: the gold patch of {task} is graded {integrity}, not clean; reports may also flag honest solutions"

@@ -1,4 +1,4 @@
-//! Splits a merged pull request into a patch and tests, measures it, and applies the filters.
+//! Splits a merged pull request into a patch and tests, measures them, and applies the filters.
 
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
@@ -19,7 +19,7 @@ use super::{
     settings::PullSettings,
 };
 
-/// A pull request that may become a task. None of its code has run yet.
+/// A pull request that may become a task. None of its code has been run yet.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Candidate {
     pub(super) number: u64,
@@ -27,7 +27,7 @@ pub(super) struct Candidate {
     pub(super) body: String,
     pub(super) labels: Vec<String>,
     pub(super) intent: String,
-    /// The commits before and after its changes.
+    /// The commits before and after the pull request's changes.
     pub(super) base: String,
     pub(super) head: String,
     pub(super) created_at: String,
@@ -36,14 +36,15 @@ pub(super) struct Candidate {
     pub(super) test_patch: String,
     pub(super) non_py_patch: String,
     pub(super) components: Vec<Component>,
-    /// Number of lines that the patch adds or removes, and of those that it adds in new components.
+    /// Number of lines that the patch adds or removes, then how many lines it adds inside new
+    /// components.
     pub(super) edited: usize,
     pub(super) new_lines: usize,
     pub(super) functions: usize,
     pub(super) classes: usize,
 }
 
-/// A new component with its first and last line.
+/// A new component, with the numbers of its first and last lines.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Component {
     #[serde(flatten)]
@@ -52,10 +53,10 @@ pub(super) struct Component {
 }
 
 impl Candidate {
-    /// Creates a candidate, if the pull request passes all filters that do not run code.
+    /// Creates a candidate if the pull request passes all filters that don't run code.
     ///
     /// # Errors
-    /// The stage that rejected the pull request, and why.
+    /// Returns the stage that rejected the pull request, and the reason.
     pub(super) fn from_pull(
         clone: &Repository,
         pull: &Pull,
@@ -65,8 +66,8 @@ impl Candidate {
     ) -> Result<Self, StopReason> {
         let stop = |stage: Stage| move |why: String| StopReason::Reject(stage, why);
         let (base, head) = match &pull.change {
-            // Diff against the merge base to get only the branch's own changes. The forge does the
-            // same.
+            // Diff against the merge base, so that the diff contains only the branch's own changes.
+            // Forges do the same.
             Change::Merge(main, head) => {
                 (clone.merge_base(main, head).map_err(stop(Stage::Tests))?, head.clone())
             }
@@ -142,7 +143,8 @@ impl Candidate {
         })
     }
 
-    /// Returns the changed test files that still exist afterwards and that pytest collects by default.
+    /// Returns the changed test files that still exist after the change and that pytest collects by
+    /// default.
     pub(super) fn test_files(&self) -> Vec<String> {
         let files = Patch::parse(self.test_patch.as_bytes()).files;
         let names = files.iter().filter_map(|file| file.new.as_ref());
@@ -166,7 +168,7 @@ impl Candidate {
     }
 }
 
-/// Counts the lines that a patch edits, and those that it adds inside new components.
+/// Counts the lines that a patch edits, and the lines that it adds inside new components.
 fn count_edited_lines(patch: &str, components: &[AddedComponent]) -> (usize, usize) {
     let (mut edited, mut inside) = (0, 0);
     for file in Patch::parse(patch.as_bytes()).files {
@@ -207,7 +209,7 @@ mod tests {
         let patch = "diff --git a/m.py b/m.py\n--- a/m.py\n+++ b/m.py\n@@ -1,2 +1,10 @@\n+import os\n+\n+\n def a():\n-    return 1\n+    return 2\n+\n+\n+class B:\n+    def c(self):\n+        return os\n\
                      diff --git a/README b/README\n--- a/README\n+++ b/README\n@@ -1 +1,2 @@\n x\n+y\n";
         let components = added_components("m.py", before, after).unwrap();
-        // Lines in nested components are counted once.
+        // Lines in nested components are counted only once.
         assert_eq!(count_edited_lines(patch, &components), (11, 3));
     }
 

@@ -1,4 +1,4 @@
-//! Merges the collections of several clones into one dataset.
+//! Merges the collections created from several clones into one dataset.
 
 use std::{
     fs, io,
@@ -15,7 +15,7 @@ use crate::collect::CollectError;
 /// The version of `report.json`.
 const REPORT_SCHEMA: u32 = 1;
 
-/// The files to concatenate. A collection may lack some of them.
+/// The files that are concatenated. A collection need not contain all of them.
 const MERGED_FILES: [&str; 6] = [
     "tasks.jsonl",
     "feabench.jsonl",
@@ -25,7 +25,7 @@ const MERGED_FILES: [&str; 6] = [
     "rejects.jsonl",
 ];
 
-/// A clone's collection.
+/// The collection created from one clone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CloneCollection {
     /// The output directory of the collection.
@@ -33,14 +33,14 @@ pub struct CloneCollection {
     pub report: PullReport,
 }
 
-/// A clone whose collection failed.
+/// A clone from which no collection could be created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedClone {
     pub clone: String,
     pub reason: String,
 }
 
-/// The contents of `report.json` for several clones.
+/// The contents of `report.json` if there are several clones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClonesReport {
     pub schema_version: u32,
@@ -48,8 +48,8 @@ pub struct ClonesReport {
     pub failed: Vec<FailedClone>,
 }
 
-/// Merges the collections of several clones into one dataset directory. Adds the name of the
-/// repository to each reject.
+/// Merges the collections created from several clones into one dataset directory. The name of its
+/// repository is added to each reject.
 ///
 /// # Errors
 /// [`CollectError::Io`] if a file cannot be read or written.
@@ -78,8 +78,8 @@ pub fn join_clones(
             }
         }
         let place = out.join(name);
-        // If no collection has a file, leave an existing one alone: a dry run must not delete the
-        // tasks of an earlier collection.
+        // If none of the collections has this file, don't delete an existing one. For example, a
+        // dry run must not delete the tasks of an earlier collection.
         if let Some(text) = joined {
             fs::write(&place, text).map_err(|error| failed_at(&place, error))?;
         }
@@ -111,7 +111,8 @@ fn with_repo(line: &str, repo: &str) -> String {
 }
 
 impl ClonesReport {
-    /// Returns the number of tasks in all repositories; in a dry run, of candidates.
+    /// Returns the number of tasks in all repositories. In a dry run, returns the number of
+    /// candidates.
     pub fn task_count(&self) -> usize {
         self.repositories.iter().map(|report| report.tasks.len()).sum()
     }

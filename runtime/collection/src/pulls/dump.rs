@@ -1,10 +1,11 @@
-//! Reads pull request texts that were exported from a forge's API.
+//! Reads the texts of pull requests that were exported through a forge's API.
 
 use std::{collections::HashMap, fs, path::Path};
 
 use serde::Deserialize;
 
-/// A line of the file: a pull request as returned by `GET /repos/OWNER/NAME/pulls`, plus `comments` and `issues`.
+/// A line of the file: a pull request as returned by `GET /repos/OWNER/NAME/pulls`, with `comments`
+/// and `issues` added.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub(super) struct DumpedPull {
     pub(super) number: u64,
@@ -18,7 +19,8 @@ pub(super) struct DumpedPull {
     pub(super) html_url: Option<String>,
     #[serde(default)]
     pub(super) labels: Vec<Label>,
-    /// Comments on the pull request. The API's own `comments` field is a count, which is ignored.
+    /// Comments on the pull request. In the API's own responses, `comments` is a number, which is
+    /// ignored.
     #[serde(default, deserialize_with = "deserialize_comments")]
     pub(super) comments: Vec<Comment>,
     /// The issues that the pull request mentions.
@@ -66,10 +68,10 @@ fn deserialize_comments<'de, D: serde::Deserializer<'de>>(
     }
 }
 
-/// Reads a file's rows, by pull request number.
+/// Reads a file's pull requests, by number.
 ///
 /// # Errors
-/// The file cannot be read, or a line is invalid; the message names the line.
+/// Fails if the file cannot be read or a line is invalid. The message names the line.
 pub(super) fn read(file: &Path) -> Result<HashMap<u64, DumpedPull>, String> {
     let place = file.display();
     let text = fs::read_to_string(file).map_err(|error| format!("{place}: {error}"))?;
@@ -91,7 +93,7 @@ pub(super) fn parse_timestamp(text: &str) -> Option<u64> {
     };
     let [year, month, day] = numbers(date, '-')?;
     let [hour, minute, second] = numbers(time.split('.').next()?, ':')?;
-    // Start years in March, so that the leap day is the last day of a year.
+    // Start years in March, so that the leap day is the last day of the year.
     let (year, month) =
         if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
     let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day;

@@ -1,4 +1,5 @@
-//! The report: how many pull requests are left after each stage, and statistics of the tasks.
+//! The report of a collection: how many pull requests are left after each stage, and statistics
+//! about the tasks.
 
 use std::collections::BTreeMap;
 
@@ -19,14 +20,14 @@ pub enum Stage {
     Share,
     Intent,
     Size,
-    /// Tests fail without the changes and pass with them.
+    /// Some tests fail without the changes and pass with them.
     Run,
     /// The gold patch resolves the task, and an empty patch does not.
     Verify,
 }
 
 impl Stage {
-    /// The stages with a description of the pull requests that pass each.
+    /// Each stage, with a description of the pull requests that pass it.
     const ALL: [(Self, &'static str); 7] = [
         (Self::Tests, "change tests"),
         (Self::Components, "add a function or a class"),
@@ -47,7 +48,7 @@ pub struct PullReject {
     pub reason: String,
 }
 
-/// Why a candidate was abandoned.
+/// Why work on a candidate stopped.
 #[derive(Debug)]
 pub(super) enum StopReason {
     Reject(Stage, String),
@@ -69,8 +70,7 @@ impl From<RecipeError> for StopReason {
     }
 }
 
-/// A task with the values for the dataset table in FEA-Bench's paper. In a dry run, this is a
-/// candidate.
+/// A task, with the values in the dataset table of FEA-Bench's paper. In a dry run, a candidate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PullTaskMetrics {
     pub instance_id: String,
@@ -88,17 +88,17 @@ pub struct PullTaskMetrics {
     pub lite: bool,
     /// Why the task is not in the lite set.
     pub not_lite: Vec<String>,
-    /// The criteria behind `not_lite`: `words`, `reference`, `image`, `deleted_file`, `files`, `hunks`,
-    /// `tokens`, `class`, `functions`.
+    /// The criteria that `not_lite` is based on: `words`, `reference`, `image`, `deleted_file`,
+    /// `files`, `hunks`, `tokens`, `class`, `functions`.
     #[serde(default)]
     pub not_lite_criteria: Vec<String>,
 }
 
-/// The result of trying the first candidates of a repository.
+/// The result of first trying only a few candidates from a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FastValidation {
     pub tried: usize,
-    /// Number of candidates that became tasks. If it is 0, the repository is skipped.
+    /// Number of these candidates that became tasks. If it is 0, the repository is skipped.
     pub tasks: usize,
 }
 
@@ -116,11 +116,11 @@ pub struct PullReport {
     pub funnel: Vec<(String, usize)>,
     pub tasks: Vec<PullTaskMetrics>,
     pub rejects: Vec<PullReject>,
-    /// Pull requests whose tests could not run because of a fault on this machine.
+    /// Pull requests whose tests could not be run because of a fault on this machine.
     pub faults: Vec<PullReject>,
-    /// Number of candidates skipped because of a limit or a failed fast validation.
+    /// Number of candidates that were skipped because of a limit or a failed fast validation.
     pub not_tried: usize,
-    /// The highest number of a merged pull request.
+    /// The highest number of any merged pull request.
     #[serde(default)]
     pub last_pull: u64,
     /// `None` if fast validation was not requested.
@@ -128,7 +128,7 @@ pub struct PullReport {
     pub fast_validation: Option<FastValidation>,
 }
 
-/// The fields of a report other than its tasks and rejects.
+/// A report's fields, except for its tasks and rejects.
 pub(super) struct ReportHeader {
     pub(super) repo: String,
     pub(super) commit: String,
@@ -185,8 +185,8 @@ impl PullReport {
         self.funnel.iter().find(|(one, _)| one == name).map_or(0, |(_, count)| *count)
     }
 
-    /// Returns the six columns of FEA-Bench's Table 6: last pull request number, merged pull requests, those
-    /// with tests, candidates, tasks, lite tasks.
+    /// Returns the six columns of FEA-Bench's Table 6: number of the last pull request, merged pull
+    /// requests, pull requests with tests, candidates, tasks, lite tasks.
     pub fn counts(&self) -> [u64; 6] {
         let merged = self.funnel.first().map_or(0, |(_, count)| *count);
         let full = if self.dry_run { 0 } else { self.tasks.len() };
@@ -224,7 +224,7 @@ impl PullReport {
             let mean = |of: fn(&PullTaskMetrics) -> usize| {
                 tasks.iter().map(|task| of(task)).sum::<usize>() as f64 / tasks.len() as f64
             };
-            // Divide the means, as in FEA-Bench's Table 1 (87.1 of 128.5 lines are 67.8 %).
+            // Divide the means, as FEA-Bench's Table 1 does (87.1 of 128.5 lines are 67.8 %).
             let share = mean(|task| task.new_lines) / mean(|task| task.edited_lines).max(1.0);
             out.push_str(&format!(
                 "\n| {}, mean | |\n| --- | ---: |\n| files edited | {:.2} |\n| lines edited | {:.1} |\n\
@@ -303,7 +303,7 @@ mod tests {
         let dry = PullReport::new(head(true), vec![], vec![reject(Stage::Share)], vec![]);
         let counts: Vec<usize> = dry.funnel.iter().map(|(_, count)| *count).collect();
         assert_eq!(counts, [3, 3, 3, 2, 2, 2, 0]);
-        // The share is 37 of 45 lines. It is not the mean of the three shares.
+        // The fraction is 37 of 45 lines, as opposed to the mean of the three tasks' fractions.
         let task = |new_lines, edited_lines| PullTaskMetrics {
             instance_id: "a__b-1".into(),
             pull_number: 1,

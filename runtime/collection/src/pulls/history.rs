@@ -16,20 +16,21 @@ pub(super) struct Pull {
     pub(super) change: Change,
 }
 
-/// The two commits between which a pull request made its changes.
+/// The two commits that enclose a pull request's changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Change {
-    /// A merge commit's parents `main` and `head`. The changes are those from their merge base to `head`.
+    /// The parents of a merge commit: `main`, then `head`. The changes are the ones from their
+    /// merge base to `head`.
     Merge(String, String),
-    /// A squashed commit: `parent`, `commit`.
+    /// A squash commit: its parent, then the commit itself.
     Squash(String, String),
 }
 
-/// Returns the merged pull requests of a history, without duplicate numbers. The history and the
-/// result are both sorted newest first.
+/// Returns the merged pull requests in a history, without duplicate numbers. Both the history and
+/// the result are sorted newest first.
 ///
-/// The first line of a merge or squash commit contains the number of the pull request. Numbers
-/// elsewhere are only mentions. The commits inside a merged pull request are skipped, because their
+/// The first line of a merge or squash commit contains the pull request's number. Numbers in other
+/// places are only mentions. The commits inside a merged pull request are skipped, because their
 /// first lines may end with an issue number.
 pub(super) fn pulls(history: &[Commit]) -> Vec<Pull> {
     let by_id: HashMap<&str, &Commit> =
@@ -39,8 +40,7 @@ pub(super) fn pulls(history: &[Commit]) -> Vec<Pull> {
         history.first().map(|commit| commit.id.as_str()).into_iter().collect();
     while let Some(id) = open.pop() {
         let Some(commit) = by_id.get(id).filter(|_| mainline.insert(id)) else { continue };
-        // A merge commit without a number merges another branch. That branch may contain pull
-        // requests.
+        // A merge commit without a number merges another branch, which may contain pull requests.
         let own = if parse_pull(commit).is_some() { 1 } else { usize::MAX };
         open.extend(commit.parents.iter().take(own).map(String::as_str));
     }

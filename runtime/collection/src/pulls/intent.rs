@@ -26,7 +26,8 @@ pub(super) fn classify_intent(
             return decided(false, said());
         }
     }
-    // Check the non-feature labels first, because projects use `enhancement` for many purposes.
+    // Check the non-feature labels first, because projects use the label `enhancement` for many
+    // purposes.
     for (list, feature) in [(&settings.other_labels, false), (&settings.feature_labels, true)] {
         if let Some(label) = labels.iter().find(|label| has(list, label)) {
             return decided(feature, format!("it has the label {label:?}"));
@@ -43,7 +44,8 @@ pub(super) fn classify_intent(
     decided(true, "no rule rejects it".to_owned())
 }
 
-/// Returns the type of a conventional commit title: `fix` for `fix: x`, `fix(core): x` and `fix!: x`.
+/// Returns the type in a conventional commit title: `fix` for `fix: x`, `fix(core): x` and `fix!:
+/// x`.
 fn commit_type(title: &str) -> Option<&str> {
     let (head, _) = title.split_once(':')?;
     let head = head.trim_end_matches('!');

@@ -8,7 +8,7 @@ use regex::Regex;
 
 use super::{candidate::Candidate, settings::LiteSettings};
 
-/// Matches an issue or pull request number or URL, or a possible commit id.
+/// Matches the number or URL of an issue or pull request, or a text that may be a commit id.
 const REFERENCE: &str =
     r"(?i)(?:^|[^&])#\d+|\bgh-\d+|/(?:issues|pull|commit)/\w+|\b[0-9a-f]{7,40}\b";
 const IMAGE: &str = r"(?i)!\[|<img\b|\.(?:png|jpe?g|gif|svg)\b";
@@ -22,7 +22,8 @@ pub(super) struct Exclusion {
     pub(super) what: String,
 }
 
-/// Returns all criteria that exclude a candidate. The list is empty for a lite task.
+/// Returns all criteria that exclude a candidate. The list is empty if the candidate is a lite
+/// task.
 pub(super) fn exclusions(candidate: &Candidate, settings: &LiteSettings) -> Vec<Exclusion> {
     let request = format!("{}\n{}", candidate.title, candidate.body);
     let patch = Patch::parse(candidate.patch.as_bytes());
@@ -54,7 +55,7 @@ pub(super) fn exclusions(candidate: &Candidate, settings: &LiteSettings) -> Vec<
 }
 
 /// Whether a text refers to an issue, a pull request or a commit. A commit id must contain both a
-/// digit and a letter, so that plain numbers and words like `defaced` don't count.
+/// digit and a letter, so that plain numbers and words such as `defaced` don't count.
 fn has_reference(text: &str) -> bool {
     static PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(REFERENCE).ok());
     let found = PATTERN.iter().flat_map(|pattern| pattern.find_iter(text));
@@ -69,7 +70,8 @@ fn has_image(text: &str) -> bool {
     PATTERN.iter().any(|pattern| pattern.is_match(text))
 }
 
-/// Renders the change in FEA-Bench's natural format: each hunk before and after.
+/// Renders the change in FEA-Bench's natural format, which shows each hunk before and after the
+/// change.
 fn render_snippets(patch: &Patch) -> String {
     let mut out = String::new();
     for file in &patch.files {

@@ -31,7 +31,7 @@ struct IntentResponse {
 /// Asks a model whether a candidate adds a feature.
 ///
 /// # Errors
-/// The endpoint did not respond, or no response can be parsed.
+/// Fails if the endpoint did not respond, or if no response can be parsed.
 pub(super) async fn ask_intent(
     answers: &CachedModel<'_>,
     repo: &str,
@@ -51,7 +51,7 @@ pub(super) async fn ask_intent(
         Fault::new(Layer::Environment, format!("prompts/collection/intent.md.j2: {error}"))
     })?;
     let of = format!("pull request {}", candidate.number);
-    let what = "a decision whether it is a new feature";
+    let what = "a decision on whether the pull request adds a feature";
     let answered: IntentResponse =
         answers.ask("intent", &question, last_json, (of.as_str(), what)).await?;
     let why = format!("{} decided: {}", answers.model().name(), answered.reasoning);

@@ -36,34 +36,35 @@ use crate::collect::{
 /// The clone to search, and filters for its pull requests.
 #[derive(Debug, Clone, Default)]
 pub struct PullSearch {
-    /// A clone with its full history. It is not modified.
+    /// A clone with its full history. The clone is not modified.
     pub clone: PathBuf,
-    /// `owner/name`. By default, this is taken from the clone's origin, or else from the
-    /// directory's name.
+    /// The repository as `owner/name`. By default, the name comes from the URL of the clone's
+    /// `origin` or, failing that, from the directory's name.
     pub repo: Option<String>,
     /// Skip pull requests that were merged before this date (`2024-05-01`).
     pub since: Option<String>,
     /// A file with pull requests from the forge's API, one JSON object per line.
     pub dump: Option<PathBuf>,
-    /// Skip the repository if none of its first candidates becomes a task. `configs/pulls.toml` sets
-    /// how many are tried.
+    /// Whether to skip the repository if none of its first candidates becomes a task.
+    /// `configs/pulls.toml` sets the number of candidates to try.
     pub fast_validation: bool,
 }
 
-/// Whether a collection stops at candidates or runs them to create tasks.
+/// Whether a collection ends with candidates, or runs their tests to create tasks.
 #[derive(Clone, Copy)]
 pub enum CollectionGoal<'a> {
     /// Report candidates without running any code.
     Candidates,
-    /// Run this many candidates, newest first; all by default.
+    /// Run up to this many candidates, newest first. `None` runs all of them.
     Tasks(&'a CollectionContext<'a>, Option<usize>),
 }
 
 /// Creates the dataset directory `out` from a clone's merged pull requests. If `answers` is set, a
-/// model decides which pull requests add a feature, and the built-in rules are not used.
+/// model decides which pull requests add a feature, instead of the built-in rules.
 ///
 /// # Errors
-/// [`CollectError`]. A pull request that yields no task is not an error; the report lists it.
+/// [`CollectError`]. A pull request that yields no task is not an error. The report lists such pull
+/// requests.
 pub async fn collect_pulls(
     search: &PullSearch,
     out: &Path,
@@ -294,7 +295,7 @@ fn nothing_to_collect(what: String, hint: &'static str) -> CollectError {
     CollectError::Nothing { what, hint: hint.to_owned() }
 }
 
-/// Keeps the candidates that the model considers features and rejects the others.
+/// Keeps the candidates that the model considers features, and rejects the others.
 async fn filter_by_model(
     answers: &CachedModel<'_>,
     repo: &str,
@@ -319,7 +320,7 @@ async fn filter_by_model(
     Ok((features, rejects))
 }
 
-/// The candidates and rejects of a history, found without running any code.
+/// The candidates and rejects found in a history without running any code.
 struct MiningResult {
     commit: String,
     candidates: Vec<Candidate>,
@@ -371,7 +372,8 @@ fn mine(
     Ok(MiningResult { commit, candidates, rejects, last_pull })
 }
 
-/// Returns `owner/name` from the clone's origin URL, or the directory name if the origin is not a remote URL.
+/// Returns `owner/name` from the clone's origin URL. If the origin is not a remote URL, returns the
+/// directory's name.
 fn repo_of(clone: &Repository, folder: &Path) -> String {
     let origin = clone.origin_url().unwrap_or_default();
     let below = origin.split_once("://").map(|(_, rest)| rest).and_then(|it| it.split_once('/'));

@@ -13,10 +13,10 @@ use super::{
     dump::{Comment, DumpedPull, parse_timestamp},
 };
 
-/// Matches the closing keyword and the number of an issue that a change closes.
+/// Matches a closing keyword and the number of the issue that the change closes.
 const CLOSES: &str = r"(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+#(\d+)";
 
-/// One task as a row in each of the three formats.
+/// A task's rows in the three formats.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct DatasetRows {
     pub(super) medium: Value,
@@ -26,7 +26,7 @@ pub(super) struct DatasetRows {
 }
 
 impl DatasetRows {
-    /// Sets the test ids in each row. They are known only after the test runs.
+    /// Sets the test ids in each row. The ids are only known after the tests were run.
     pub(super) fn set_test_ids(&mut self, fail_to_pass: &[String], pass_to_pass: &[String]) {
         for form in [&mut self.medium, &mut self.standard, &mut self.oracle] {
             form["FAIL_TO_PASS"] = json!(fail_to_pass);
@@ -35,10 +35,10 @@ impl DatasetRows {
     }
 }
 
-/// Returns the rows of a candidate, without test ids.
+/// Returns a candidate's rows, without test ids.
 ///
 /// # Errors
-/// The benchmark's texts cannot be rendered because a template is invalid.
+/// Fails if the benchmark's texts cannot be rendered because a template is invalid.
 pub(super) fn build_rows(
     candidate: &Candidate,
     id: &str,
@@ -61,7 +61,7 @@ pub(super) fn build_rows(
         .paths()
         .iter()
         .map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned())
-        // `null` for a file that the change creates.
+        // The value is `null` for a file that the change creates.
         .map(|name| (name.clone(), clone.read_file(&candidate.base, &name).into()))
         .collect();
     let url = row.and_then(|row| row.html_url.clone());
@@ -121,7 +121,7 @@ fn merge_objects(base: &Value, more: Value) -> Value {
     out
 }
 
-/// Converts a map to a list of objects, because the columns of a table must have fixed keys.
+/// Converts a map to a list of objects, because table columns must have fixed keys.
 fn to_object_list(entries: &[(String, Value)], what: &str) -> Value {
     entries.iter().map(|(file, value)| json!({"file": file, what: value})).collect()
 }
@@ -144,7 +144,7 @@ fn problem_info(candidate: &Candidate, row: Option<&DumpedPull>) -> Value {
     let timeline = |comments: &[Comment]| -> Value {
         let said = comments.iter().filter_map(|comment| {
             let body = comment.body.as_deref()?;
-            // Skip a comment without a time, because it may discuss the solution.
+            // Skip comments without a time, because they may discuss the solution.
             Some(json!({"time": parse_timestamp(&comment.created_at)?, "comment": body}))
         });
         said.collect()
@@ -166,7 +166,7 @@ fn problem_info(candidate: &Candidate, row: Option<&DumpedPull>) -> Value {
     })
 }
 
-/// Returns the sorted numbers of the issues that the candidate closes.
+/// Returns the numbers of the issues that the candidate closes, sorted.
 fn closed_issue_numbers(candidate: &Candidate, row: Option<&DumpedPull>) -> Vec<String> {
     static PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(CLOSES).ok());
     let text = format!("{}\n{}", candidate.title, candidate.body);

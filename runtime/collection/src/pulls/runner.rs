@@ -1,4 +1,4 @@
-//! Decides whether a candidate becomes a task by running its tests without and with its changes.
+//! Decides whether a candidate becomes a task by running its tests with and without its changes.
 
 use std::{path::Path, time::Duration};
 
@@ -28,20 +28,20 @@ use crate::{
     freeze::{RUNS, Statuses, classify_tests, run_patched_tests, statuses_of},
 };
 
-/// Files that affect how a project is installed. They are part of the environment's cache key.
+/// Files that affect how a project is installed. The environment's cache key covers them.
 const INSTALLATION: [&str; 3] = ["pyproject.toml", "setup.py", "setup.cfg"];
 
-/// Shared state for all candidates of a collection.
+/// State that all candidates of a collection share.
 pub(super) struct CandidateRunner<'a> {
     pub(super) context: &'a CollectionContext<'a>,
     pub(super) kept: &'a StageCache,
     pub(super) settings: &'a Settings,
-    /// Absolute path of the clone.
+    /// The clone's absolute path.
     pub(super) clone: String,
     pub(super) repo: String,
 }
 
-/// A candidate's result in the form that is cached. Faults are not cached.
+/// A candidate's result, as it is cached. Faults are not cached.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum CandidateResult {
@@ -50,10 +50,10 @@ pub(super) enum CandidateResult {
 }
 
 impl CandidateRunner<'_> {
-    /// Runs a candidate, or returns its cached result.
+    /// Runs a candidate's tests, or returns the cached result.
     ///
     /// # Errors
-    /// A fault that is unrelated to the candidate. A retry may help.
+    /// Fails if a fault occurs that has nothing to do with the candidate. A retry may help.
     pub(super) async fn run_cached(
         &self,
         candidate: &Candidate,
@@ -108,8 +108,8 @@ impl CandidateRunner<'_> {
         let environment = self.environment(&tree, &project).await?;
         let mut task = self.base_task(candidate, id, statement, &project, &environment, source);
         let judge = VerifyContext { backend: self.context.backend, sources: self.context.sources };
-        // Check for leaks before running tests. If the environment contains the solution, the task
-        // is rejected anyway.
+        // Check for leaks before running tests: if the environment contains the solution, the task
+        // is rejected regardless of the tests.
         let (prepared, findings) = verify::prepare_and_scan(judge, &task).await?;
         verify::check_no_copies(judge, &task, &prepared, &findings)
             .await
@@ -139,7 +139,7 @@ impl CandidateRunner<'_> {
             after.push(ran);
             let ran = run_patched_tests(place, &task, &plan, &[tests]).await?;
             // If the run aborts, every test counts as failed. Test helpers may need code that does
-            // not exist yet.
+            // not exist before the change.
             before.push(statuses_of(ran, "plain").unwrap_or_default());
         }
         let sorted = classify_tests(&before, &after, &[]);
@@ -160,7 +160,8 @@ impl CandidateRunner<'_> {
         Ok(task)
     }
 
-    /// Returns the environment for a commit of the project. Commits with the same requirements share it.
+    /// Returns the environment for a commit of the project. Commits with the same requirements
+    /// share an environment.
     async fn environment(
         &self,
         tree: &proctor_sandbox_api::SourceTree,
@@ -170,8 +171,8 @@ impl CandidateRunner<'_> {
             .iter()
             .map(|name| std::fs::read_to_string(tree.folder.join(name)).unwrap_or_default())
             .collect();
-        // Leave code files out of the key, because adding or removing one does not change the
-        // environment.
+        // Leave the list of code files out of the key, because adding or removing a file does not
+        // change the environment.
         let project_of = Project { modules: Vec::new(), ..project.clone() };
         let of = serde_json::to_string(&(metadata, project_of)).unwrap_or_default();
         if let Some(environment) = self.kept.get::<Environment>("environment", &of) {
@@ -237,7 +238,7 @@ impl CandidateRunner<'_> {
     }
 }
 
-/// Rejects the task if any test fails with gold. This is FEA-Bench's rule.
+/// Rejects the task if any test fails with the gold patch. FEA-Bench has the same rule.
 fn check_no_failures(after: &Statuses) -> Result<(), StopReason> {
     let bad = [TestStatus::Failed, TestStatus::Error];
     let failed: Vec<&str> = after

@@ -53,7 +53,7 @@ impl PullSettings {
     /// Returns the built-in settings.
     ///
     /// # Errors
-    /// The built-in file is invalid.
+    /// Fails if the built-in file is invalid.
     pub(super) fn get() -> Result<&'static Self, Fault> {
         static SETTINGS: ShippedTable<PullSettings> =
             ShippedTable::new("pulls.toml", SETTINGS_TOML);

@@ -1,4 +1,4 @@
-//! Tests that allowed requests work with real clients.
+//! Tests that allowed requests from real clients work.
 
 use std::sync::atomic::Ordering;
 
@@ -88,14 +88,14 @@ async fn audit_allows_requests_and_records_the_reason() {
     );
 }
 
-/// Each client finds the proxy and its certificate through the sandbox's environment variables.
+/// Each client uses only the sandbox's environment variables to find the proxy and its certificate.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_of_many_kinds_trust_the_proxy() {
     let stage = ProxyFixture::new(NetworkMode::Allow, &["GET https://a.test:PORT/ok/**"], "").await;
     let url = format!("https://a.test:{}/ok/file", stage.upstream.port());
     let python = format!("import urllib.request as r; print(len(r.urlopen('{url}').read()))");
     let node = format!("fetch('{url}').then(r => r.text()).then(t => console.log(t.length))");
-    // Before version 22.21, Node's `fetch` does not support proxies.
+    // Node's `fetch` supports proxies since version 22.21.
     let old_node = !std::process::Command::new("node")
         .args([
             "-e",

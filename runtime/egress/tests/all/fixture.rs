@@ -1,4 +1,4 @@
-//! A proxy on a loopback socket, its ledger, and one upstream behind it.
+//! A proxy on a loopback socket, with a ledger and one upstream server.
 
 use std::{
     path::PathBuf,
@@ -21,7 +21,7 @@ use crate::upstream::Upstream;
 pub struct TestLedger {
     pub step: AtomicU64,
     lines: Mutex<Vec<(u64, UrlRequest)>>,
-    /// If true, recording fails.
+    /// Whether recording fails.
     pub full: std::sync::atomic::AtomicBool,
 }
 
@@ -57,8 +57,9 @@ pub fn task(more: &str) -> Task {
 }
 
 impl ProxyFixture {
-    /// Starts an upstream with the names `a.test`, `b.test` and `127.0.0.2`. `PORT` in the patterns
-    /// is replaced with its port. Only `a.test` and `b.test` are pinned.
+    /// Starts an upstream server with the names `a.test`, `b.test` and `127.0.0.2`. In the
+    /// patterns, `PORT` is replaced with the server's port. Only `a.test` and `b.test` are pinned
+    /// to its address.
     pub async fn new(mode: NetworkMode, allow: &[&str], more: &str) -> Self {
         Self::with_network(mode, allow, more, |_| {}).await
     }
@@ -114,7 +115,7 @@ impl ProxyFixture {
         self.dir.path().join("ca-bundle.pem")
     }
 
-    /// Returns a command whose environment variables are its only way to find the proxy.
+    /// Returns a command that can only find the proxy through its environment variables.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap());
@@ -127,7 +128,8 @@ impl ProxyFixture {
         command
     }
 
-    /// Runs `curl` with the upstream's port in place of `PORT`. Returns the status and the body.
+    /// Runs `curl`. In the arguments, `PORT` is replaced with the upstream's port. Returns the
+    /// status and the body.
     pub async fn curl(&self, args: &[&str]) -> (u16, String) {
         let mut command = self.command("curl");
         command.args(["-sS", "--max-time", "20", "-w", "\n%{http_code}"]);
@@ -140,7 +142,7 @@ impl ProxyFixture {
         (status.parse().unwrap(), format!("{body}{error}"))
     }
 
-    /// Returns the ledger once it has this many lines.
+    /// Waits until the ledger has this many lines, and returns them.
     pub async fn wait_for_ledger(&self, lines: usize) -> Vec<(u64, UrlRequest)> {
         for _ in 0..200 {
             let kept = self.ledger.lines.lock().unwrap().clone();

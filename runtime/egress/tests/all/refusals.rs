@@ -1,4 +1,4 @@
-//! Tests that attempts to bypass the proxy are refused.
+//! Tests that the proxy refuses attempts to bypass it.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -18,7 +18,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::fixture::ProxyFixture;
 
-/// Allows everything on the upstream except the URLs that the task blocks.
+/// Creates a proxy that allows all of the upstream's URLs except those that the task blocks.
 async fn open_fixture() -> ProxyFixture {
     ProxyFixture::new(
         NetworkMode::OpenExcept,
@@ -28,7 +28,7 @@ async fn open_fixture() -> ProxyFixture {
     .await
 }
 
-/// Sends bytes to the proxy and reads its whole response.
+/// Sends bytes to the proxy and returns its complete response.
 async fn send_raw(stage: &ProxyFixture, text: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", stage.port)).await.unwrap();
     stream
@@ -40,7 +40,7 @@ async fn send_raw(stage: &ProxyFixture, text: &str) -> String {
     String::from_utf8_lossy(&said).into_owned()
 }
 
-/// Opens a tunnel to `a.test` with this server name in the TLS handshake.
+/// Opens a tunnel to `a.test`, and sends this server name in the TLS handshake.
 async fn open_tunnel(
     stage: &ProxyFixture,
     name: &str,

@@ -1,4 +1,4 @@
-//! Integration tests of the scripted model, in one binary because linking is slow.
+//! Integration tests for the scripted model, in one binary because linking is slow.
 
 mod fuzz;
 #[path = "../../../../tests/not_run.rs"]

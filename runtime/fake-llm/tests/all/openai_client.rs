@@ -8,7 +8,7 @@ use std::{
 
 use crate::not_run::not_run;
 
-/// Environment variable with a Python interpreter that has the `openai` package.
+/// Environment variable with the path of a Python interpreter that has the `openai` package.
 const PYTHON: &str = "PROCTOR_OPENAI_PYTHON";
 
 #[test]

@@ -1,4 +1,4 @@
-//! Tests of the server over real HTTP.
+//! Tests for the server over real HTTP.
 
 #![expect(clippy::expect_used, reason = "a failed step of a test is a failed test")]
 

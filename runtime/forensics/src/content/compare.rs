@@ -1,4 +1,5 @@
-//! Walks through a trial's record and compares everything that reached the agent with the solution.
+//! Processes a trial's record in order, and compares everything that reached the agent with the
+//! solution.
 
 use std::cmp::Reverse;
 
@@ -17,7 +18,7 @@ use super::{
 use crate::finding::{Finding, FindingKind};
 
 /// Returns findings for content that contains the hidden solution: responses through the egress
-/// proxy, tool output, scaffold messages, and patch lines that the model never wrote.
+/// proxy, tool output, scaffold messages, and lines of the patch that the model never wrote.
 pub(crate) fn compare(
     task: &Task,
     events: &[Envelope],
@@ -39,7 +40,7 @@ pub(crate) fn compare(
         comparison.process_event(envelope)?;
     }
     comparison.process_responses_until(u64::MAX)?;
-    // Without a model response, there is no model text to compare the patch with.
+    // If the model never responded, there is no model text to compare the patch with.
     if comparison.answered {
         let how = comparison.describe("the patch has lines that the model never wrote");
         let Comparison { known, tally, .. } = &mut comparison;
@@ -51,13 +52,13 @@ pub(crate) fn compare(
 struct Comparison<'a> {
     known: KnownLines<'a>,
     tally: Tally,
-    /// Responses of the egress proxy, latest first. The ledger may record a response after the
-    /// output that shows it.
+    /// Responses from the egress proxy, latest first. The ledger may record a response after the
+    /// tool output that shows it.
     answers: Vec<(u64, &'a UrlRequest)>,
-    /// Whether a network response could not be inspected.
+    /// Whether some network response could not be inspected.
     unread: bool,
     requests: SeenRequestParts,
-    /// Whether the main conversation contains a response.
+    /// Whether the main conversation contains a model response.
     answered: bool,
     /// Whether the record identifies tool outputs as such.
     tools: bool,
@@ -87,7 +88,7 @@ impl<'a> Comparison<'a> {
                 self.answered = true;
                 self.add_model_response(answer);
             }
-            // The arguments of a call count as the model's own words, even if a program made the call.
+            // A call's arguments count as the model's own words, even if a program made the call.
             Event::ToolCalled { arguments, .. } => {
                 for_each_string(arguments, &mut |text| self.known.add_model_text(text));
             }
@@ -127,7 +128,7 @@ impl<'a> Comparison<'a> {
         for_each_response_text(answer, &mut |text| self.known.add_model_text(text));
     }
 
-    /// Adds every response that the proxy delivered until the end of a step.
+    /// Adds every response that the proxy delivered until the end of this step.
     fn process_responses_until(&mut self, step: u64) -> Result<(), Fault> {
         while let Some((of, request)) = self.answers.pop_if(|(of, _)| *of <= step) {
             let passed = request.decision != UrlDecision::Denied && request.bytes_down > 0;
@@ -157,8 +158,8 @@ impl<'a> Comparison<'a> {
                 Author::Scaffold { says_user: true } if self.answered && !self.tools => {
                     self.process_tool_output(&text, step)?;
                 }
-                // Before its first response the model has written nothing, so text attributed to it
-                // comes from the scaffold.
+                // Before its first response, the model has written nothing. Text that is attributed
+                // to the model comes from the scaffold.
                 Author::Model if self.answered => {}
                 Author::Model | Author::Scaffold { .. } => {
                     let how = || "the scaffold showed the model hidden content".to_owned();

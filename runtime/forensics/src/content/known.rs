@@ -1,4 +1,4 @@
-//! Lines that are not secret because the tree contains them or the model wrote them.
+//! Keeps track of lines that are not secret because the tree contains them or the model wrote them.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -8,18 +8,18 @@ use proctor_wire::{EntryKind, WINDOW_LINES, fingerprint};
 
 use super::solution::Solution;
 
-/// The lines of a solution that are known at one point of a trial.
+/// Which lines of a solution are already known at a given point of a trial.
 pub(super) struct KnownLines<'a> {
     pub solution: &'a Solution,
-    /// Per line: whether the task row or the tree contains it.
+    /// For each line: whether the task row or the tree contains it.
     common: Vec<bool>,
-    /// Per line: whether the model wrote it.
+    /// For each line: whether the model wrote it.
     wrote: Vec<bool>,
-    /// Per line: how much of `said` has already been searched.
+    /// For each line: how much of `said` was already searched for the line.
     searched: Vec<usize>,
-    /// The normalized text of everything the model wrote.
+    /// The normalized text of everything that the model wrote.
     said: Vec<u8>,
-    /// Runs that the model wrote in an encoded form such as base64.
+    /// Runs of lines that the model wrote in an encoded form such as base64.
     packed: BTreeSet<u32>,
     /// The words that the model wrote.
     vocabulary: HashSet<String>,
@@ -58,11 +58,11 @@ impl<'a> KnownLines<'a> {
             self.vocabulary.insert(word.to_owned());
         }
         self.said.extend(fingerprint::normalize(text.as_bytes()));
-        // A separator, so that no match spans two texts.
+        // Add a separator, so that no match spans two texts.
         self.said.push(0);
     }
 
-    /// Returns the runs that were not already known.
+    /// Returns those of the runs that were not already known.
     pub(super) fn unknown_runs(&mut self, runs: BTreeSet<u32>) -> Result<BTreeSet<u32>, Fault> {
         if runs.is_empty() {
             return Ok(runs);
@@ -77,8 +77,8 @@ impl<'a> KnownLines<'a> {
         Ok(news)
     }
 
-    /// Returns whether a line occurs in the tree or in text that the model wrote, ignoring line
-    /// breaks.
+    /// Returns whether a line occurs in the tree or in text that the model wrote. Line breaks are
+    /// ignored.
     fn is_known_line(&mut self, line: usize) -> bool {
         if self.common[line] || self.wrote[line] {
             return true;
@@ -91,8 +91,8 @@ impl<'a> KnownLines<'a> {
         self.wrote[line]
     }
 
-    /// Returns the runs that were not known and that no program written by the model could have
-    /// produced by replacing existing text or combining words.
+    /// Returns the runs that were not already known and that no program written by the model could
+    /// have produced by replacing parts of existing text or by combining words.
     pub(super) fn underivable_runs(&mut self, runs: BTreeSet<u32>) -> Result<BTreeSet<u32>, Fault> {
         let mut news = self.unknown_runs(runs)?;
         let lines: BTreeSet<usize> =
@@ -107,8 +107,8 @@ impl<'a> KnownLines<'a> {
         Ok(news)
     }
 
-    /// Returns the lines that contain a foreign word: one that the model did not write and that no
-    /// line of the tree has in the same position.
+    /// Returns the lines that contain a foreign word. A word is foreign if the model did not write
+    /// it and no line in the tree has it in the same position.
     fn lines_with_foreign_words(&self, lines: BTreeSet<usize>) -> Result<BTreeSet<usize>, Fault> {
         // A word that the model wrote may appear in any position.
         let own = |word: &'a str| (!self.vocabulary.contains(word)).then_some(word);
@@ -132,8 +132,7 @@ impl<'a> KnownLines<'a> {
         Ok(foreign.into_iter().map(|(line, _)| line).collect())
     }
 
-    /// Returns the number of runs that occur in neither the task row nor the tree, and so can be
-    /// found.
+    /// Returns how many runs can be found, because neither the task row nor the tree contains them.
     pub(super) fn count_findable_runs(&self) -> usize {
         let rare = |run: &&[usize; WINDOW_LINES]| {
             let rare = run.iter().filter(|line| !self.common[**line]).count();
@@ -142,7 +141,7 @@ impl<'a> KnownLines<'a> {
         self.solution.runs.iter().filter(rare).count()
     }
 
-    /// Returns the first uncommon line of these runs, for display.
+    /// Returns the first of these runs' lines that is not common, for display.
     pub(super) fn sample_line(&self, runs: &BTreeSet<u32>) -> &'a str {
         let lines = runs.iter().flat_map(|run| self.solution.runs[*run as usize]);
         let rare = lines.filter(|line| !self.common[*line]).min();
@@ -170,8 +169,8 @@ impl<'a> KnownLines<'a> {
         for entry in Tree::load(blobs, snapshot).map_err(unreadable_record_fault)?.entries.values()
         {
             let (EntryKind::File, Some(hash)) = (entry.kind, &entry.hash) else { continue };
-            // Content is not stored if it is too large, or if it belongs to the environment and is
-            // unchanged.
+            // Content is not stored if it is too large, or if it is an unchanged file from the
+            // environment.
             if entry.size <= self.solution.settings.limits.file_bytes && blobs.has(hash) {
                 look(&blobs.get(hash).map_err(unreadable_record_fault)?);
             }

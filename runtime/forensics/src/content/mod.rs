@@ -1,5 +1,4 @@
-//! Finds runs of lines from the hidden solution in content that reached the agent ("content
-//! match").
+//! Content match: finds runs of lines from the hidden solution in content that reached the agent.
 
 mod compare;
 mod frames;

@@ -1,5 +1,5 @@
-//! Finds solution lines in the patch that the model never wrote. The agent copied them without any
-//! tool showing them.
+//! Finds solution lines in the patch that the model never wrote. The agent must have copied them
+//! without any tool output showing them.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::finding::FindingKind;
 
-/// Compares the lines that the patch adds to each file.
+/// Compares the lines that the patch adds to each file with the solution.
 pub(super) fn compare(
     (patch, events, blobs): (&[u8], &[Envelope], Option<&Blobs>),
     how: &dyn Fn() -> String,
@@ -27,8 +27,8 @@ pub(super) fn compare(
             if side == Side::New {
                 lines.iter().for_each(|line| added.extend(format!("{}\n", line.text()).bytes()));
             }
-            // Separate the added lines on both sides of an unchanged line, because they are not
-            // consecutive.
+            // Put a separator between added lines on both sides of an unchanged line, because they
+            // are not consecutive.
             added.extend(b"\x01\n");
         }
         let held = known.solution.find_runs(&added);

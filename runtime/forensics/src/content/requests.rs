@@ -1,4 +1,5 @@
-//! Extracts what each request adds to the conversation, and who wrote it, in any wire format.
+//! Extracts the texts that each request adds to the conversation, and the author of each text, in
+//! any wire format.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -11,7 +12,8 @@ use serde_json::{Value, value::RawValue};
 /// The author of a text in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Author {
-    /// The scaffold: a prompt, a reminder, a tool description, or a message in the user's name.
+    /// The scaffold: a prompt, a reminder, a tool description, or a message that it sends as the
+    /// user.
     Scaffold {
         says_user: bool,
     },
@@ -21,7 +23,8 @@ pub(super) enum Author {
 
 const MODEL_ROLES: &[&str] = &["assistant", "model"];
 const TOOL_ROLES: &[&str] = &["tool", "function"];
-/// Parts written by the model and parts written by tools, identified by their `type` or key.
+/// Kinds of parts that the model wrote, and kinds of parts that tools wrote. A part is identified
+/// by its `type` or its key.
 const MODEL_PARTS: &[&str] = &[
     "tool_calls",
     "functionCall",
@@ -34,13 +37,13 @@ const MODEL_PARTS: &[&str] = &[
 const TOOL_PARTS: &[&str] =
     &["functionResponse", "function_call_output", "tool_result", "custom_tool_call_output"];
 
-/// The parts of requests that have been read. Every request repeats the conversation, so known
-/// parts are skipped without parsing.
+/// The parts of requests that were already read. Every request repeats the conversation, so known
+/// parts are skipped without parsing them.
 #[derive(Default)]
 pub(super) struct SeenRequestParts(HashSet<u64>);
 
 impl SeenRequestParts {
-    /// Calls `text` with each text in parts that no earlier body contained.
+    /// Calls `text` with each text in parts that no earlier request body contained.
     pub(super) fn for_each_new_text(&mut self, body: &[u8], text: &mut impl FnMut(Author, &str)) {
         let Ok(parts) = serde_json::from_slice::<BTreeMap<String, &RawValue>>(body) else {
             return text(Author::Scaffold { says_user: false }, &String::from_utf8_lossy(body));
@@ -63,7 +66,7 @@ impl SeenRequestParts {
     }
 }
 
-/// Calls `text` with the texts of a part and the author of each.
+/// Calls `text` with each text in a part, and the text's author.
 pub(super) fn for_each_authored_text(
     value: &Value,
     writer: Author,
@@ -98,7 +101,7 @@ pub(super) fn for_each_authored_text(
     }
 }
 
-/// Calls `text` with the texts of a response, including the strings in its call arguments.
+/// Calls `text` with each text in a response, including the strings in the arguments of its calls.
 pub(super) fn for_each_response_text(answer: &ModelResponse, text: &mut impl FnMut(&str)) {
     text(&answer.content);
     for_each_string(&serde_json::to_value(&answer.extra).unwrap_or_default(), text);
@@ -107,8 +110,8 @@ pub(super) fn for_each_response_text(answer: &ModelResponse, text: &mut impl FnM
     }
 }
 
-/// Calls `text` with every string of a value. Strings that contain JSON, such as call arguments,
-/// are parsed as well.
+/// Calls `text` with every string in a value. If a string contains JSON, such as a call's
+/// arguments, that JSON is parsed, too.
 pub(super) fn for_each_string(value: &Value, text: &mut impl FnMut(&str)) {
     match value {
         Value::String(one) => {
@@ -126,7 +129,8 @@ pub(super) fn for_each_string(value: &Value, text: &mut impl FnMut(&str)) {
     }
 }
 
-/// Parses JSON inside a string, one level deep. Strings inside it are used as they are.
+/// Parses JSON inside a string, but only one level deep. Strings inside this JSON are used as they
+/// are.
 fn for_each_nested_string(value: &Value, text: &mut impl FnMut(&str)) {
     match value {
         Value::String(one) => text(one),

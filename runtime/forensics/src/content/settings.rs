@@ -1,10 +1,10 @@
-//! Thresholds from `configs/content-match.toml`.
+//! Reads the thresholds in `configs/content-match.toml`.
 
 use proctor_types::{Fault, Layer, ShippedTable};
 use proctor_wire::ScanLimits;
 use serde::Deserialize;
 
-/// The content of the file, which explains the keys.
+/// The content of the file. Comments in the file explain the keys.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Settings {
@@ -38,7 +38,7 @@ impl Settings {
         SETTINGS.get().map_err(|error| Fault::new(Layer::Grade, error))
     }
 
-    /// Returns how many different runs must be found for a match if the solution has `all` runs.
+    /// Returns how many distinct runs must be found for a match if the solution has `all` runs.
     pub(super) fn required_runs(&self, all: usize) -> usize {
         let share = (all as f64 * self.share).ceil() as usize;
         share.max(self.few_runs).min(self.enough_runs).min(all)

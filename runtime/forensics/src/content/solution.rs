@@ -1,4 +1,4 @@
-//! The hidden solution as runs of lines to search for.
+//! The hidden solution, as runs of lines to search for.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -15,30 +15,30 @@ use super::{frames, settings::Settings};
 pub struct Solution {
     pub(super) settings: &'static Settings,
     pub(super) lines: Vec<Line>,
-    /// The three lines of each run, as indexes into `lines`.
+    /// The three lines in each run, as indexes into `lines`.
     pub(super) runs: Vec<[usize; WINDOW_LINES]>,
     by_hash: HashMap<u64, usize>,
     windows: Windows,
 }
 
-/// One line of the solution.
+/// A line of the solution.
 pub(super) struct Line {
     pub text: String,
-    /// The normalized text from which the fingerprint is computed.
+    /// The normalized text. The fingerprint is computed from this text.
     pub left: Vec<u8>,
     /// Whether the line is short, part of an interface, or contained in the task row.
     pub is_common: bool,
 }
 
 impl Solution {
-    /// Returns the solution of a task. Returns `None` if the gold patch is unknown, or too short
-    /// for a match to be significant.
+    /// Returns a task's solution. Returns `None` if the gold patch is unknown, or if it is too
+    /// short for a match to be significant.
     ///
     /// # Errors
     /// Returns an error if the built-in thresholds cannot be read.
     pub fn from_task(task: &Task) -> Result<Option<Self>, Fault> {
         let settings = Settings::get()?;
-        // Task setup reports a gold patch that cannot be read.
+        // Ignore a gold patch that cannot be read. Task setup reports it.
         let gold = gold_patch(task).ok().flatten();
         let tests = task.test_patch.as_ref().map(|text| text.as_bytes().to_vec());
         let (mut lines, mut runs) = (Vec::<Line>::new(), Vec::new());
@@ -91,38 +91,39 @@ impl Solution {
         Ok(Some(Self { settings, lines, runs, by_hash, windows }))
     }
 
-    /// Returns the index of an equal line in the solution.
+    /// Returns the index of the solution's line that equals this line.
     pub(super) fn find_line(&self, line: &[u8]) -> Option<usize> {
         let (hash, _) = fingerprint::hash_line(line)?;
         self.by_hash.get(&hash).copied()
     }
 
-    /// Returns the runs that the content contains, after opening archives and decoding encodings.
+    /// Returns the runs that the content contains. Archives in the content are opened, and
+    /// encodings are decoded.
     pub(super) fn find_runs(&self, content: &[u8]) -> BTreeSet<u32> {
         let mut held = self.windows.find_in(content);
-        // Git's frames split the streams in a response.
+        // Git's frames split the data in a response, so reassemble it first.
         if let Some(bytes) = frames::reassemble_pack(content) {
             held.extend(self.windows.find_in(&bytes));
         }
         held
     }
 
-    /// Returns whether a response through the egress proxy contains enough to be kept for closer
-    /// inspection.
+    /// Returns whether a response from the egress proxy contains enough of the solution to be kept
+    /// for closer inspection.
     pub fn is_contained_in(&self, answer: &[u8]) -> bool {
         self.find_runs(answer).len() >= self.settings.least_runs
     }
 
-    /// Returns the limits of the comparison: bytes per response, bytes of all responses in transit,
-    /// and responses per trial.
+    /// Returns the limits of the comparison: bytes per response, total bytes of all responses in
+    /// transit, and responses per trial.
     pub fn limits(&self) -> (usize, usize, usize) {
         let limits = self.settings.limits;
         (limits.answer_bytes, limits.answers_bytes, limits.answers_kept)
     }
 }
 
-/// Returns the normalized text of the statement and of everything else in the task row that the
-/// agent sees, such as interfaces.
+/// Returns the normalized text of everything in the task row that the agent sees, such as the
+/// statement and the interfaces.
 fn visible_task_text(task: &Task) -> Vec<u8> {
     let Ok(Value::Object(mut row)) = serde_json::to_value(task) else { return Vec::new() };
     for key in ["mask", "gold", "test_patch", "cheats"] {

@@ -1,4 +1,4 @@
-//! Collects what was found, by source.
+//! Collects the parts of the solution that were found, by source.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,8 +8,8 @@ use proctor_wire::WINDOW_LINES;
 use super::known::KnownLines;
 use crate::finding::{Finding, FindingKind};
 
-/// The source in which each run of the solution first appeared. A run that arrived over the network
-/// is not attributed to the environment, even if a tool shows it later.
+/// The source in which each run of lines first appeared. A run that arrived over the network is not
+/// attributed to the environment, even if a tool shows it later.
 #[derive(Default)]
 pub(super) struct Tally {
     first: BTreeMap<u32, FindingKind>,
@@ -19,13 +19,13 @@ pub(super) struct Tally {
 #[derive(Default)]
 struct Source {
     runs: BTreeSet<u32>,
-    /// A description of how the first run arrived.
+    /// How the source's first run arrived, as text.
     how: String,
     steps: BTreeSet<Option<u64>>,
 }
 
 impl Tally {
-    /// Records content that reached the agent from a source.
+    /// Records content from a source that reached the agent.
     pub(super) fn record_content(
         &mut self,
         (kind, how): (FindingKind, &dyn Fn() -> String),
@@ -34,8 +34,8 @@ impl Tally {
     ) -> Result<(), Fault> {
         let mut held = known.solution.find_runs(content);
         held.retain(|run| self.first.get(run).is_none_or(|first| *first == kind));
-        // Tool output may show the agent's own work, so ignore runs that a program of the model
-        // could have produced.
+        // Tool output may show the agent's own work, so ignore runs that a program written by the
+        // model could have produced.
         let news = match kind {
             FindingKind::AnswerInEnvironment => known.underivable_runs(held)?,
             _ => known.unknown_runs(held)?,
@@ -44,7 +44,7 @@ impl Tally {
         Ok(())
     }
 
-    /// Returns whether a run already came from another source.
+    /// Returns whether a run was already found, in any source.
     pub(super) fn contains_run(&self, run: u32) -> bool {
         self.first.contains_key(&run)
     }
@@ -70,7 +70,7 @@ impl Tally {
         }
     }
 
-    /// Returns a finding for each source that supplied enough of the solution.
+    /// Returns a finding for each source that supplied a large enough part of the solution.
     pub(super) fn findings(self, known: &KnownLines<'_>) -> Vec<Finding> {
         let settings = known.solution.settings;
         let all = known.count_findable_runs();

@@ -13,7 +13,7 @@ use crate::{
 const CODE: &str = "def remap(root, visit):\n    stack = [root]\n    while stack:\n        item = stack.pop()\n\
                     \x20       yield visit(item)\n        stack.extend(item.children)\n";
 
-/// A record under construction, for a task whose solution is [`CODE`].
+/// Builds records of a task whose solution is [`CODE`].
 struct RecordBuilder {
     _dir: tempfile::TempDir,
     blobs: Blobs,
@@ -36,7 +36,7 @@ impl RecordBuilder {
         Self { _dir: dir, blobs, task }
     }
 
-    /// Returns kinds and steps of the content match findings.
+    /// Returns the kind and steps of each content match finding.
     fn findings_with_patch(&self, events: &[Envelope], patch: &str) -> Vec<(String, Vec<u64>)> {
         let (names, blobs) = (names(), Some(&self.blobs));
         let patch = patch.as_bytes();
@@ -103,7 +103,7 @@ fn single_finding(kind: &str, steps: &[u64]) -> Vec<(String, Vec<u64>)> {
     vec![(kind.to_owned(), steps.to_vec())]
 }
 
-/// In every wire format, a text is attributed to the scaffold, a tool or the model.
+/// In every wire format, each text is attributed to the scaffold, a tool or the model.
 #[test]
 fn content_match_covers_scaffold_messages() {
     let record = RecordBuilder::new();
@@ -173,7 +173,7 @@ fn content_match_ignores_the_models_own_work() {
     let pieces: Vec<&str> = CODE.lines().collect();
     let ways = [
         vec![model_answered(1, CODE)],
-        // The model wrote the lines in parts that are only joined in the file.
+        // The model wrote the lines in two parts, which are only joined in the file.
         vec![
             model_answered(1, &pieces[..2].join("\n")),
             model_answered(1, &pieces[4..].join("\n")),
@@ -196,7 +196,7 @@ fn content_match_ignores_the_models_own_work() {
         single_finding("answer_in_environment", &[2]),
         "the control"
     );
-    // Three consecutive lines out of six are not a copy.
+    // Three consecutive lines out of six are too few for a match.
     let [called, part] = shell_call(2, "cat b.py", &pieces[1..4].join("\n"));
     assert_eq!(record.findings(&[called, part]), []);
 }
@@ -228,7 +228,8 @@ fn content_match_ignores_text_of_the_task_and_repository() {
     assert_eq!(signed.findings(&[called, shown]), [], "an interface is not the solution");
 }
 
-/// A copy that no tool showed is still found in the patch, because the model never wrote it.
+/// If no tool output shows a copied solution, the copy is still found in the patch, because the
+/// model never wrote the lines.
 #[test]
 fn content_match_finds_copies_in_the_patch() {
     let record = RecordBuilder::new();
@@ -255,7 +256,7 @@ fn content_match_finds_copies_in_the_patch() {
         [],
         "no model, as with the scaffold `gold`"
     );
-    // A program written by the model combined its words, or replaced some in existing text.
+    // A program that the model wrote combined the words, or replaced some words in existing text.
     let program = model_answered(
         2,
         "for x in ('item', 'stack', 'root', 'visit', 'pop', 'extend', 'children', 'yield', 'while'): write(x)",

@@ -15,7 +15,7 @@ pub(super) struct Artifact<'t> {
     service: &'t str,
 }
 
-/// Returns the artifacts of a `task.toml` that the loader accepts.
+/// Returns the artifacts declared in a `task.toml` that the loader accepts.
 pub(super) fn read(raw: &Map<String, Value>) -> Vec<Artifact<'_>> {
     let entries = raw.get("artifacts").and_then(Value::as_array).into_iter().flatten();
     let read = |entry| {
@@ -31,7 +31,7 @@ pub(super) fn read(raw: &Map<String, Value>) -> Vec<Artifact<'_>> {
     entries.filter_map(read).collect()
 }
 
-/// Returns pairs of sources for which Harbor skips the second one.
+/// Returns pairs of overlapping sources. In each pair, Harbor skips the second source.
 pub(super) fn overlaps<'t>(artifacts: &[Artifact<'t>]) -> Vec<(&'t str, &'t str)> {
     let published =
         Artifact { source: PUBLISHED, destination: None, exclude: Vec::new(), service: "main" };
@@ -51,7 +51,7 @@ pub(super) fn overlaps<'t>(artifacts: &[Artifact<'t>]) -> Vec<(&'t str, &'t str)
     found
 }
 
-/// Returns sources that overlap the logs of the agent or the verifier.
+/// Returns the sources that overlap the agent's or the verifier's logs.
 pub(super) fn sources_overlapping_logs<'t>(artifacts: &[Artifact<'t>]) -> Vec<&'t str> {
     let overlaps = |source: &str| {
         LOGS.iter().any(|logs| {
@@ -63,7 +63,7 @@ pub(super) fn sources_overlapping_logs<'t>(artifacts: &[Artifact<'t>]) -> Vec<&'
 }
 
 impl<'t> Artifact<'t> {
-    /// Returns the destination, relative to the artifacts folder.
+    /// Returns the components of the destination path, relative to the artifacts folder.
     fn destination_parts(&self) -> Vec<&'t str> {
         let mut parts = split_path(self.destination.unwrap_or(self.source)).1;
         parts.retain(|part| *part != "..");
@@ -71,7 +71,8 @@ impl<'t> Artifact<'t> {
     }
 }
 
-/// Whether collecting the first artifact already copies the second one to its destination.
+/// Whether the second artifact is already copied to its destination when the first one is
+/// collected.
 fn is_covered(first: &Artifact<'_>, second: &Artifact<'_>) -> bool {
     let (above, below) = (split_path(first.source), split_path(second.source));
     if first.service != second.service || above.0 != below.0 || !below.1.starts_with(&above.1) {
@@ -86,7 +87,7 @@ fn is_covered(first: &Artifact<'_>, second: &Artifact<'_>) -> bool {
     first.exclude.is_empty() && other == expected
 }
 
-/// Returns whether a path is absolute, and its components.
+/// Returns whether a path is absolute, followed by the path's components.
 fn split_path(text: &str) -> (bool, Vec<&str>) {
     let parts = text.split('/').filter(|part| !part.is_empty() && *part != ".");
     (text.starts_with('/'), parts.collect())

@@ -1,7 +1,7 @@
 //! Detects downloads in shell commands.
 
 /// Whether a command downloads a file from another host and saves or executes it. `next` is the
-/// program that the command's output is piped to.
+/// program to which the command's output is piped.
 pub(super) fn is_download(command: &[&str], next: Option<&str>) -> bool {
     let Some((&program, arguments)) = command.split_first() else { return false };
     if !matches!(program, "curl" | "wget" | "git")
@@ -15,7 +15,7 @@ pub(super) fn is_download(command: &[&str], next: Option<&str>) -> bool {
     if matches!(next, Some("sh" | "bash")) {
         return true;
     }
-    // Skip requests that only check whether a service responds, because they save nothing.
+    // Skip requests that only check whether a service responds. They save nothing.
     if arguments.iter().any(|word| matches!(*word, "--spider" | "-O-" | "-qO-")) {
         return false;
     }
@@ -38,7 +38,7 @@ pub(super) fn is_download(command: &[&str], next: Option<&str>) -> bool {
     program == "wget" || arguments.iter().any(|word| word.starts_with('>') && *word != ">/dev/null")
 }
 
-/// Whether a word is the address of another host.
+/// Whether a word is the URL or SSH address of another host.
 fn is_external(word: &str) -> bool {
     let word = word.strip_prefix("--url=").unwrap_or(word);
     let is_name = |host: &str| {
@@ -54,7 +54,7 @@ fn is_external(word: &str) -> bool {
     })
 }
 
-/// Returns the host of an address in lower case.
+/// Returns the host in an address, in lower case.
 fn host(address: &str) -> Option<String> {
     let rest = match address.split_once("://") {
         Some((scheme, rest)) => {

@@ -1,10 +1,10 @@
-//! Finds Python packages in shell commands.
+//! Finds the Python packages that shell commands install.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// A PEP 508 requirement by name, with its version specifiers in the second group.
+/// A PEP 508 requirement with a name. The second group contains the version specifiers.
 static REQUIREMENT: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let specifier = r"(?:===|==|~=|!=|<=|>=|<|>)\s*[^\s,;()<>=!~]+";
     let name = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\s*(?:\[[A-Za-z0-9._,\s-]*\])?\s*";
@@ -12,7 +12,7 @@ static REQUIREMENT: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!(r"^\s*{name}(\(?\s*(?:{list})?\s*\)?)\s*(?:;.*)?$")).ok()
 });
 
-/// Returns the packages that a pip or uv command installs, as written.
+/// Returns the packages that a pip or uv command installs, as they are written.
 pub(super) fn packages<'w>(command: &[&'w str], value_options: &[String]) -> Vec<&'w str> {
     let (is_run, arguments) = match command {
         ["pip" | "pip3", "install", rest @ ..] => (false, rest),
@@ -40,7 +40,7 @@ pub(super) fn packages<'w>(command: &[&'w str], value_options: &[String]) -> Vec
                 words.next();
             }
         } else if !word.starts_with('-') {
-            // The remaining words are arguments of the program.
+            // The remaining words are arguments for the program.
             if is_run {
                 break;
             }
@@ -51,7 +51,7 @@ pub(super) fn packages<'w>(command: &[&'w str], value_options: &[String]) -> Vec
     if packages == ["pip"] && upgrades { Vec::new() } else { packages }
 }
 
-/// Whether the package's version may change over time. Files, folders and variables don't count.
+/// Whether the package's version may change over time. False for files, folders and variables.
 pub(super) fn is_unpinned(package: &str) -> bool {
     let is_local = [".", "/", "file:"].iter().any(|start| package.starts_with(start));
     if package.is_empty() || package.contains('$') || is_local {
@@ -70,7 +70,7 @@ pub(super) fn is_unpinned(package: &str) -> bool {
     !specifiers.trim_matches(['(', ')', ' ']).split(',').any(is_exact)
 }
 
-/// Whether an address contains `@` and a commit, at the end or before `#`.
+/// Whether a URL contains `@` and a commit hash, either at its end or before `#`.
 fn has_commit(address: &str) -> bool {
     address.match_indices('@').any(|(at, _)| {
         let rest = &address.as_bytes()[at + 1..];
@@ -86,7 +86,7 @@ fn has_hash(address: &str) -> bool {
     })
 }
 
-/// Returns the name of a package without extras and versions.
+/// Returns a package's name without extras and versions.
 pub(super) fn package_name(package: &str) -> String {
     let end = package.find(['<', '>', '=', '!', '~', '[']).unwrap_or(package.len());
     package[..end].to_lowercase().replace('_', "-")

@@ -1,4 +1,4 @@
-//! The rule table `configs/harbor-lint.toml`.
+//! Reads the rule table `configs/harbor-lint.toml`.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(super) struct LintRules {
     pub(super) default: Vec<String>,
     /// Rules that the loader already checks.
     loader: Vec<String>,
-    /// Description of each rule's findings.
+    /// A description of the findings of each rule.
     pub(super) rules: BTreeMap<String, String>,
     pub(super) python: PythonRules,
 }

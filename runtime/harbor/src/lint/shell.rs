@@ -1,5 +1,5 @@
-//! Splits shell lines and Dockerfile lines into words by the rules of Python's `shlex`, which Harbor's lint
-//! uses.
+//! Splits lines of shell scripts and Dockerfiles into words by the rules of Python's `shlex`, which
+//! Harbor's lint uses.
 
 use std::{iter::Peekable, str::Chars};
 
@@ -8,8 +8,8 @@ use proctor_types::shell_word;
 /// Words that end a command.
 const SEPARATORS: [&str; 5] = [";", "&&", "||", "&", "|"];
 
-/// Returns lines with their numbers, counted from 1. Joins continued lines and skips comments and lines with
-/// a heredoc.
+/// Returns lines with their numbers, counted from 1. Continued lines are joined. Comments, and
+/// lines with a heredoc, are skipped.
 pub(super) fn logical_lines(source: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let (mut pending, mut start) = (String::new(), 1);
@@ -45,7 +45,7 @@ pub(super) fn logical_lines(source: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Returns the delimiters of the heredocs that a line opens.
+/// Returns the delimiters of the heredocs that start on a line.
 fn heredocs(line: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = line;
@@ -62,7 +62,7 @@ fn heredocs(line: &str) -> Vec<String> {
     found
 }
 
-/// Returns the text after a leading quoted string, or `None` if the quote does not end.
+/// Returns the text after a leading quoted string, or `None` if the closing quote is missing.
 fn skip_quoted(text: &str) -> Option<&str> {
     if let Some(inner) = text.strip_prefix('\'') {
         return inner.split_once('\'').map(|(_, after)| after);
@@ -81,7 +81,7 @@ fn skip_quoted(text: &str) -> Option<&str> {
     None
 }
 
-/// Returns the delimiter after `<<`, and the text after it.
+/// Returns the delimiter after `<<`, followed by the remaining text.
 fn delimiter(text: &str) -> Option<(&str, &str)> {
     let text = text.strip_prefix('-').unwrap_or(text).trim_start();
     let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'));
@@ -97,7 +97,7 @@ fn delimiter(text: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// Returns the value of a Dockerfile instruction without leading options (`--from=x`).
+/// Returns the value of a Dockerfile instruction without leading options such as `--from=x`.
 pub(super) fn without_options(value: &str) -> &str {
     let mut rest = value;
     while rest.starts_with("--") {
@@ -107,18 +107,19 @@ pub(super) fn without_options(value: &str) -> &str {
     rest
 }
 
-/// Splits a text at white space. Returns `None` if a quotation does not end.
+/// Splits a text at white space. Returns `None` if a closing quote is missing.
 pub(super) fn words(text: &str) -> Option<Vec<String>> {
     Lexer { chars: text.chars().peekable(), is_shell: false }.words()
 }
 
-/// Joins words into a line that splits into exactly these words.
+/// Joins words into a line. Splitting the line yields the same words.
 pub(super) fn join_words(words: &[String]) -> String {
     let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
     words.join(" ")
 }
 
-/// Returns the commands of a line, each with its separator. Returns none if the line is not valid shell.
+/// Returns the commands on a line, each with its separator. Returns no commands if the line is not
+/// valid shell syntax.
 pub(super) fn commands(line: &str) -> Vec<(Vec<String>, String)> {
     let lexer = Lexer { chars: line.chars().peekable(), is_shell: true };
     let Some(tokens) = lexer.words() else { return Vec::new() };
@@ -138,20 +139,20 @@ pub(super) fn commands(line: &str) -> Vec<(Vec<String>, String)> {
 
 struct Lexer<'t> {
     chars: Peekable<Chars<'t>>,
-    /// Whether `;`, `&` and `|` are separate words and `#` starts a comment.
+    /// Whether `;`, `&` and `|` are separate words, and `#` starts a comment.
     is_shell: bool,
 }
 
 impl Lexer<'_> {
     fn words(mut self) -> Option<Vec<String>> {
         let mut words = Vec::new();
-        // `None` between words. A quoted empty string is a word, too.
+        // `None` between words. A quoted empty string also counts as a word.
         let mut word: Option<String> = None;
         while let Some(c) = self.chars.next() {
             if c.is_ascii_whitespace() {
                 words.extend(word.take());
             } else if self.is_shell && c == '#' {
-                // A line contains no line break, so the comment extends to its end.
+                // A line contains no line breaks, so the comment extends to the end of the line.
                 break;
             } else if self.is_punctuation(c) {
                 words.extend(word.take());

@@ -1,4 +1,4 @@
-//! Compares parsed `task.toml` files with the results of Harbor's own package
+//! Compares parsed `task.toml` files with the results from Harbor's own package
 //! (`tests/harbor/configs.py`).
 
 use std::{fs, path::Path};
@@ -23,7 +23,7 @@ fn network(network: Option<&HarborNetwork>) -> Value {
     }
 }
 
-/// Returns the configuration in the form that the script writes.
+/// Returns the configuration in the same form in which the script writes it.
 fn to_json(config: &Config) -> Value {
     json!({
         "name": config.name,
@@ -46,7 +46,7 @@ fn to_json(config: &Config) -> Value {
     })
 }
 
-/// Compares numbers by value: 2 equals 2.0.
+/// Compares numbers by value, so that 2 equals 2.0.
 fn equal_values(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),

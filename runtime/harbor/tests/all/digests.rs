@@ -1,5 +1,5 @@
-//! Compares the digests and inputs of generated folders with those that Harbor's own package
-//! computed (`tests/harbor/digests.py`).
+//! Compares the digests and inputs of generated folders with those computed by Harbor's own package
+//! (`tests/harbor/digests.py`).
 
 #![expect(clippy::unwrap_used, reason = "test helpers panic on errors")]
 

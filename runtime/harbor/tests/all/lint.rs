@@ -1,4 +1,4 @@
-//! Compares the lint findings in generated folders with those of Harbor's own lint
+//! Compares the lint findings in generated folders with the findings of Harbor's own lint
 //! (`tests/harbor/lint.py`).
 
 use std::{
@@ -33,7 +33,7 @@ fn findings_match_harbors_package() {
         let found = lint(&Folder::open(place.path()).unwrap()).unwrap();
         let found: BTreeSet<_> = found
             .into_iter()
-            // Harbor reports no lines for `task.toml`.
+            // Harbor's findings in `task.toml` have no line numbers.
             .map(|one| (one.line.filter(|_| one.path != TASK_FILE), one.path, one.rule))
             .collect();
         let expected: BTreeSet<_> =

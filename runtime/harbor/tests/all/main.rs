@@ -1,4 +1,4 @@
-//! Compares the handling of Harbor folders with Harbor's own package.
+//! Compares Proctor's handling of Harbor folders with the results from Harbor's own package.
 
 mod configs;
 mod digests;

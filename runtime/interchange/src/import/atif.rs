@@ -17,7 +17,7 @@ use crate::{
 
 const VERSION_HINT: &str = "supported: ATIF-v1.0 to ATIF-v1.8";
 const STEP_HINT: &str = "ATIF numbers its steps 1, 2, 3, ... without gaps";
-const CALL_HINT: &str = "a result must refer to a call of the same step";
+const CALL_HINT: &str = "a result must refer to a call in the same step";
 /// The newest supported minor version.
 const NEWEST_MINOR_VERSION: u32 = 8;
 
@@ -112,7 +112,7 @@ enum Content {
 }
 
 impl Content {
-    /// Returns the text and counts the images and audio that are left out.
+    /// Returns the text, and counts the images and audio that are left out.
     fn into_text(self, fidelity: &mut Fidelity) -> String {
         let parts = match self {
             Self::Text(text) => return text,
@@ -139,7 +139,7 @@ pub(super) fn parse_trajectory(
         return Err(ImportError::new("schema_version", why, VERSION_HINT));
     }
     if document.steps.is_empty() {
-        return Err(ImportError::new("steps", "empty", "a trajectory has at least one step"));
+        return Err(ImportError::new("steps", "empty", "a trajectory must have at least one step"));
     }
     let subagents = document.subagent_trajectories.len() as u64;
     fidelity.record_omission("conversations of subagents", subagents);
@@ -257,7 +257,7 @@ fn add_step(
     add_results_without_call(turns, of_none, at, fidelity)
 }
 
-/// Converts results without a call: the text that the agent saw becomes a message to it.
+/// Converts results without a call. The text that the agent saw becomes a message to the agent.
 fn add_results_without_call(
     turns: &mut Vec<Turn>,
     results: Vec<ResultEntry>,
@@ -293,7 +293,7 @@ fn parse_usage(metrics: Metrics) -> (Usage, Option<f64>) {
     (usage, metrics.cost_usd)
 }
 
-/// Parses a function in chat format.
+/// Parses a function definition in chat format.
 pub(super) fn parse_tool(definition: &Value) -> Option<ToolSpec> {
     let function = &definition["function"];
     Some(ToolSpec {

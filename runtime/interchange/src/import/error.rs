@@ -1,11 +1,11 @@
-//! An error about an invalid trajectory file.
+//! An error in a trajectory file.
 
 use std::fmt;
 
-/// An error about an invalid trajectory file.
+/// An error in a trajectory file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportError {
-    /// The location, such as `steps[3].source`, or a line and column.
+    /// The location of the error, such as `steps[3].source`, or a line and column.
     pub place: String,
     pub why: String,
     pub hint: &'static str,

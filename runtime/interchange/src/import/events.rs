@@ -1,4 +1,4 @@
-//! Converts a conversation to the events of a record, which is the reverse of `conversation.rs`.
+//! Converts a conversation to the events of a record. This is the reverse of `conversation.rs`.
 
 use proctor_types::{
     EVENT_VERSION, Envelope, Event, Message, ModelRequest, ModelRequestRecord, Outcome,
@@ -10,7 +10,7 @@ use super::imported_trial::ImportedTrial;
 use crate::conversation::{InputMessage, ResponseTurn, Turn};
 
 impl ImportedTrial {
-    /// Returns the events and the outcome for a record. The caller stores the patch and adds the
+    /// Returns the events and the outcome for a record. The caller must store the patch and add the
     /// last event, which contains the outcome.
     pub fn to_record(&self, id: &TrialId) -> (Vec<Envelope>, Outcome) {
         let turns = &self.conversation.turns;
@@ -45,8 +45,8 @@ impl ImportedTrial {
         let outcome = Outcome {
             spent,
             tool_calls: Some(writer.calls),
-            // If the source has no times, only the durations of tool calls are known, and their sum
-            // is not the wall time.
+            // If the source has no times, only the durations of tool calls are known. Their sum is
+            // not the wall time.
             wall_seconds: if writer.first > 0.0 { writer.at - writer.first } else { 0.0 },
             tool_seconds: writer.tool_seconds,
             ..Outcome::from_ending(1, self.ending.clone())
@@ -59,15 +59,15 @@ impl ImportedTrial {
 struct EventWriter<'a> {
     events: Vec<Envelope>,
     step: u64,
-    /// The first and the latest time in the source; 0 if it has none.
+    /// The first time in the source, then the latest. 0 if the source has no times.
     first: f64,
     at: f64,
     tools: &'a [ToolSpec],
-    /// The number of messages already sent, and the messages that the next request adds.
+    /// The number of messages that were already sent, then the messages that the next request adds.
     sent: usize,
     new: Vec<Message>,
     as_returned: Vec<usize>,
-    /// Whether the last message has no response yet, and its time.
+    /// Whether the last message has no response yet, then the time of that message.
     is_told: bool,
     told_at: f64,
     spent: Spending,
@@ -84,7 +84,7 @@ impl EventWriter<'_> {
     }
 
     fn write_message(&mut self, told: &InputMessage) {
-        // A request has one time, so messages with a different time start a new request.
+        // A request has only one time, so a message with a different time starts a new request.
         if self.is_told && told.at != self.told_at {
             self.write_request();
         }
@@ -140,7 +140,7 @@ impl EventWriter<'_> {
                 edited: None,
             };
             self.write(now, returned);
-            // The output of a command in a response's text is sent as a message.
+            // If a command was part of a response's text, its output is sent as a message.
             if answer.tool_calls.iter().any(|one| one.id == call.id) {
                 self.as_returned.push(self.new.len());
                 self.new.push(Message::Tool { call_id: call.id.clone(), content: String::new() });

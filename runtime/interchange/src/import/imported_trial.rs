@@ -9,25 +9,26 @@ use crate::conversation::Conversation;
 /// A trial parsed from another tool's file.
 #[derive(Debug, Clone)]
 pub struct ImportedTrial {
-    /// The task's id. `None` if the file has none.
+    /// The task's id. `None` if the file does not contain one.
     pub task: Option<String>,
-    /// The arm's name if Proctor wrote the file.
+    /// The arm's name. `None` unless Proctor wrote the file.
     pub arm: Option<String>,
     pub attempt: Option<u32>,
     pub agent: String,
     pub version: Option<String>,
     pub model: Option<String>,
-    /// The submitted patch. `None` if the file has none.
+    /// The submitted patch. `None` if the file does not contain one.
     pub patch: Option<String>,
-    /// The result claimed by the file. Proctor's verdicts come only from grading.
+    /// The result that the file claims. Proctor's own verdicts only come from grading.
     pub claim: Option<Value>,
     pub(crate) conversation: Conversation,
     pub(crate) ending: Ending,
-    /// Total input, output and cached tokens and the cost in US dollars, if the file has totals.
+    /// Total input tokens, output tokens, cached tokens, and cost in US dollars, if the file
+    /// contains totals.
     pub(crate) sum: Option<(u64, u64, u64, Option<f64>)>,
 }
 
-/// The trial's identity, for files written by Proctor in a format without keys for it.
+/// The trial's identity. Proctor adds it to files in formats that have no keys for it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct TrialIdentity {
@@ -37,14 +38,14 @@ pub(super) struct TrialIdentity {
 }
 
 impl ImportedTrial {
-    /// Returns the first message to the agent. It is used as the task's statement if no dataset
+    /// Returns the first message to the agent. It serves as the task's statement if no dataset
     /// contains the task.
     pub fn statement(&self) -> &str {
         self.conversation.first_message().unwrap_or_default()
     }
 
-    /// Returns the arm's name if Proctor wrote the file. Otherwise returns `AGENT/MODEL`, or `AGENT` if
-    /// the model is unknown.
+    /// Returns the arm's name if Proctor wrote the file. Otherwise, returns `AGENT/MODEL`, or
+    /// `AGENT` if the model is unknown.
     pub fn arm_name(&self) -> String {
         let (agent, model) = (&self.agent, self.model.as_deref());
         match (&self.arm, model) {
@@ -55,7 +56,7 @@ impl ImportedTrial {
     }
 }
 
-/// Parses how a trial ended, in Proctor's or other tools' terms.
+/// Parses how a trial ended, as Proctor or another tool describes it.
 pub(super) fn parse_ending(said: Option<&str>) -> Ending {
     let said = said.unwrap_or_default().trim();
     let exited = |why: String| Ending::ScaffoldExited { cause: ExitCause::Finished, why };
@@ -67,7 +68,7 @@ pub(super) fn parse_ending(said: Option<&str>) -> Ending {
         return Ending::Budget { budget, scope: BudgetScope::Trial };
     }
     match said {
-        "" => exited("the imported file does not say how it ended".to_owned()),
+        "" => exited("the imported file does not say how the trial ended".to_owned()),
         "model_refused" => {
             Ending::ModelRefused { why: "according to the imported file".to_owned() }
         }

@@ -5,13 +5,13 @@ use serde::de::DeserializeOwned;
 
 use super::error::ImportError;
 
-/// Maximum number of characters of an error message that quotes a value.
+/// Maximum length of an error message that quotes a value, in characters.
 const MAX_ERROR_CHARS: usize = 300;
 const INVALID_JSON_HINT: &str = "the file may be truncated: download it again, or exclude it";
 const UNEXPECTED_SHAPE_HINT: &str =
     "fix the file, or exclude it; docs/import.md lists what each format may contain";
 
-/// Parses JSON as `T`. Errors contain the location.
+/// Parses JSON as `T`. Errors contain the location of the problem.
 pub(super) fn parse_json<T: DeserializeOwned>(text: &str) -> Result<T, ImportError> {
     let value = parse_python_json(text.as_bytes()).map_err(|error| {
         let place = format!("line {}, column {}", error.line(), error.column());
@@ -27,7 +27,7 @@ pub(super) fn parse_json<T: DeserializeOwned>(text: &str) -> Result<T, ImportErr
     })
 }
 
-/// Shortens the middle of an error message that quotes a long value.
+/// Shortens an error message that quotes a long value by removing its middle.
 fn shorten_error(why: &str) -> String {
     let count = why.chars().count();
     if count <= MAX_ERROR_CHARS {

@@ -1,5 +1,5 @@
-//! Imports mini-swe-agent trajectories. Supports format 1.1, with chat tool calls or Responses API
-//! items, and older formats with commands in the text.
+//! Imports mini-swe-agent trajectories: format 1.1, with chat tool calls or Responses API items,
+//! and older formats, with commands in the text.
 
 use proctor_types::{ModelResponse, ToolCall, Usage};
 use serde::Deserialize;
@@ -31,7 +31,7 @@ struct Info {
     proctor: TrialIdentity,
 }
 
-/// A chat message (with a role), a Responses API item (with a type), or a whole response.
+/// A chat message (with a role), a Responses API item (with a type), or a complete response.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Message {
@@ -39,13 +39,13 @@ struct Message {
     object: Option<String>,
     r#type: Option<String>,
     call_id: Option<String>,
-    /// The items of a response, or the text of a call result.
+    /// The items of a response, or the text of a call's result.
     output: Value,
     usage: Value,
     status: Option<String>,
     model: Option<String>,
     incomplete_details: Value,
-    /// The name of the called function, for a call item.
+    /// For a call item: the name of the called function.
     name: Value,
     arguments: Value,
     content: Value,
@@ -72,7 +72,7 @@ pub(super) fn parse_trajectory(text: &str) -> Result<ImportedTrial, ImportError>
                 let (id, text) = (message.call_id.as_deref(), message_text(&message.output));
                 add_output(&mut turns, id, &text, &message.extra);
             }
-            // An item that was stored without its response.
+            // This item was stored without its response.
             "function_call" => {
                 let call = build_tool_call(message.call_id, &message.name, &message.arguments);
                 add_call(&mut turns, call, at);
@@ -82,7 +82,7 @@ pub(super) fn parse_trajectory(text: &str) -> Result<ImportedTrial, ImportError>
                 turns.push(Turn::Told(InputMessage { is_system: true, text, at }))
             }
             "user" => {
-                // In the older format, the next message contains the command's result.
+                // In older formats, the next message contains the command's result.
                 add_output(&mut turns, None, &text, &message.extra);
                 turns.push(Turn::Told(InputMessage { is_system: false, text, at }));
             }
@@ -90,7 +90,7 @@ pub(super) fn parse_trajectory(text: &str) -> Result<ImportedTrial, ImportError>
                 add_output(&mut turns, message.tool_call_id.as_deref(), &text, &message.extra)
             }
             "assistant" => turns.push(chat_message_to_turn(message, text, turns.len(), at)),
-            // The exit message repeats the submission.
+            // The exit message only repeats the submission.
             "exit" => {}
             other => {
                 let place = format!("messages[{index}].role");
@@ -117,7 +117,7 @@ pub(super) fn parse_trajectory(text: &str) -> Result<ImportedTrial, ImportError>
     })
 }
 
-/// The content of one response from either API.
+/// The content of one response, from either API.
 #[derive(Default)]
 struct Response {
     content: String,
@@ -129,7 +129,7 @@ struct Response {
 }
 
 impl Response {
-    /// Parses a response of the Responses API.
+    /// Parses a response from the Responses API.
     fn from_message(message: &Message) -> Self {
         let items = message.output.as_array().map(Vec::as_slice).unwrap_or_default();
         let mut this = Self::default();
@@ -166,8 +166,8 @@ impl Response {
         this
     }
 
-    /// Converts the response to a turn. mini-swe-agent itself parses commands in the text that are
-    /// not tool calls.
+    /// Converts the response to a turn. Commands in the text are not tool calls. mini-swe-agent
+    /// parses them itself.
     fn into_turn(self, extra: Value, number: usize, at: f64) -> Turn {
         let mut calls: Vec<Call> = self.tool_calls.iter().map(to_call).collect();
         if calls.is_empty() {
@@ -206,7 +206,7 @@ fn to_call(call: &ToolCall) -> Call {
     }
 }
 
-/// Builds a call as sent, with its arguments as a string.
+/// Builds a call as the model sent it, with the arguments as a string.
 fn build_tool_call(id: Option<String>, name: &Value, arguments: &Value) -> ToolCall {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     ToolCall {
@@ -220,8 +220,8 @@ fn number_or_zero(value: &Value) -> u64 {
     value.as_u64().unwrap_or_default()
 }
 
-/// Adds a call to the last response. It belongs there as long as no other call of that response has
-/// a result.
+/// Adds a call to the last response, as long as none of that response's calls has a result yet.
+/// Otherwise, starts a new response.
 fn add_call(turns: &mut Vec<Turn>, call: ToolCall, at: f64) {
     if let Some(Turn::Answered(last)) = turns.last_mut()
         && last.calls.iter().all(|call| call.output.is_none())
@@ -266,8 +266,8 @@ fn chat_message_to_turn(message: Message, content: String, number_of_turn: usize
     response.into_turn(extra, number_of_turn, at)
 }
 
-/// Adds a result to a call of the last response: the call with this id, or the first without a
-/// result.
+/// Adds a result to one of the last response's calls: the call with this id, or the first call
+/// without a result.
 fn add_output(turns: &mut [Turn], id: Option<&str>, shown: &str, extra: &Value) {
     let Some(Turn::Answered(last)) =
         turns.iter_mut().rfind(|turn| matches!(turn, Turn::Answered(_)))
@@ -281,7 +281,7 @@ fn add_output(turns: &mut [Turn], id: Option<&str>, shown: &str, extra: &Value) 
     }
 }
 
-/// Returns the text of a message, joining the text parts of a list.
+/// Returns a message's text. If the content is a list, its text parts are joined.
 pub(super) fn message_text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! Imports other tools' trajectories as trials. The code outside this directory exports trials.
+//! Imports other tools' trajectories as trials. The modules outside this directory export trials.
 
 mod atif;
 mod error;

@@ -5,9 +5,10 @@ use proctor_types::parse_python_json;
 use super::{atif, error::ImportError, imported_trial::ImportedTrial, mini, swe_agent};
 use crate::{Fidelity, Format};
 
-/// Detects a file's format from its content. Returns `None` if it is not a known trajectory format.
+/// Detects a file's format from its content. Returns `None` if the file is not in a known
+/// trajectory format.
 pub fn detect_format(name: &str, text: &str) -> Option<Format> {
-    // Match on the start of the text, so that a truncated file is still recognized and reported as
+    // Match the start of the text, so that a truncated file is still recognized and reported as
     // truncated.
     let from_start = |words: &str| text.get(..4096).unwrap_or(text).contains(words);
     let Ok(value) = parse_python_json(text.as_bytes()) else {
@@ -30,11 +31,11 @@ pub fn detect_format(name: &str, text: &str) -> Option<Format> {
     }
 }
 
-/// Parses a trajectory. `fidelity` counts data that the file lacks and data that a record cannot
-/// represent.
+/// Parses a trajectory. `fidelity` counts the data that the file lacks and the data that a record
+/// cannot represent.
 ///
 /// # Errors
-/// Returns an error if the file is corrupted or in another format.
+/// Returns an error if the file is corrupt or in a different format.
 pub fn read_trajectory(
     format: Format,
     text: &str,

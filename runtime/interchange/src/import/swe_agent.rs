@@ -59,7 +59,7 @@ struct Info {
 pub(super) fn parse_trajectory(text: &str) -> Result<ImportedTrial, ImportError> {
     let Document { trajectory, history, info, environment } = parse_json(text)?;
     let mut turns = Vec::new();
-    // Later messages are repeated in the trajectory's entries.
+    // The trajectory's entries repeat the later messages.
     for said in history.iter().take_while(|said| said.role != "assistant") {
         let is_system = said.role == "system";
         turns.push(Turn::Told(InputMessage {

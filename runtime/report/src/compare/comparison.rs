@@ -1,4 +1,4 @@
-//! What `compare --format json` prints.
+//! The output of `compare --format json`.
 
 use proctor_types::ArmId;
 use serde::{Deserialize, Serialize};
@@ -8,20 +8,21 @@ use crate::Ratio;
 
 pub const COMPARISON_SCHEMA: u32 = 1;
 
-/// What `compare --format json` prints, unrounded. Within a schema version, fields are only added.
+/// The output of `compare --format json`, unrounded. Within a schema version, fields are only
+/// added.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     pub schema_version: u32,
     /// Pairs of arms that are not controls, in plan order, with one entry per metric.
     pub pairs: Vec<Pair>,
-    /// Pairs with a control (`gold`, `noop` or an arm with `control = true`). They do not count
-    /// when p-values are adjusted for the number of pairs.
+    /// Pairs with a control (`gold`, `noop` or an arm with `control = true`). The multiple-testing
+    /// adjustment of p-values ignores these pairs.
     #[serde(default)]
     pub controls: Vec<Pair>,
     /// The results of `--gate`, in the order given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gates: Vec<GateReport>,
-    /// Differences between the arms of each pair, on request.
+    /// Differences between the arms of each pair. Empty unless requested with `--why`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub why: Vec<PairDifferences>,
 }
@@ -29,50 +30,53 @@ pub struct Comparison {
 /// Two arms compared in one metric. Every difference is a - b.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
-    /// The arm's name.
+    /// The first arm's name.
     pub a: String,
     pub a_arm: ArmId,
     pub b: String,
     pub b_arm: ArmId,
-    /// `resolved`, `passed_rate`, `tokens` (in and out), `cost` (US dollars) or `steps`.
+    /// `resolved`, `passed_rate`, `tokens` (input and output), `cost` (US dollars) or `steps`.
     pub metric: String,
     /// Number of compared tasks.
     pub tasks: u64,
     /// Number of excluded tasks.
     pub excluded: u64,
     pub excluded_by: ExcludedTasks,
-    /// Tasks that only arm `a` resolves. Null with several attempts per task, and for metrics other
-    /// than `resolved`. The same applies to `b_only`.
+    /// Tasks that only arm `a` resolves. Null if the tasks have several attempts, and for metrics
+    /// other than `resolved`. The same applies to `b_only`.
     pub a_only: Option<u64>,
     pub b_only: Option<u64>,
-    /// Difference of rates, or of means over tasks. Null, like the next three fields, if the arms
-    /// share no task.
+    /// Difference between the arms' rates, or between their means over tasks. Null, like the next
+    /// three fields, if the arms have no tasks in common.
     pub difference: Option<f64>,
-    /// 95 % interval. Also null if there are too few tasks to estimate an amount.
+    /// 95 % confidence interval. Also null if there are too few tasks to estimate the interval.
     pub interval: Option<[f64; 2]>,
     pub p_value: Option<f64>,
-    /// The p-value with Holm's adjustment over the pairs of this metric. Null with a control.
+    /// The p-value after Holm's adjustment over the pairs of this metric. Null for a pair with a
+    /// control.
     pub p_adjusted: Option<f64>,
-    /// The number of pairs that `p_adjusted` and `interval_adjusted` are adjusted for. 0 with a control.
+    /// The number of pairs for which `p_adjusted` and `interval_adjusted` are adjusted. 0 for a
+    /// pair with a control.
     #[serde(default)]
     pub adjusted_for: u64,
     /// Like `interval`, but at the adjusted level. It excludes 0 if and only if `p_adjusted` is
     /// below 5 %.
     #[serde(default)]
     pub interval_adjusted: Option<[f64; 2]>,
-    /// Whether the adjusted p-value is below 5 %. For a pair with a control, the plain p-value is
-    /// used. Null if there is no p-value.
+    /// Whether the adjusted p-value is below 5 %. For a pair with a control, the unadjusted p-value
+    /// is used. Null if there is no p-value.
     #[serde(default)]
     pub distinguishable: Option<bool>,
     /// `mcnemar_exact` or `paired_bootstrap_by_task`.
     pub test: String,
-    /// Number of tasks needed to detect a difference of this size with the same test. The power is
-    /// 80 %, and the level is 5 %, adjusted for the number of pairs. Null if there is no
+    /// Number of tasks needed to detect a difference of this size with the same test, at a power of
+    /// 80 % and a significance level of 5 %, adjusted for the number of pairs. Null if there is no
     /// difference.
     pub tasks_needed: Option<u64>,
-    /// The smallest difference that `tasks` tasks can detect, under the same conditions.
+    /// The smallest difference that this number of tasks can detect, under the same conditions.
     pub smallest_visible: Option<f64>,
-    /// The value of each arm; `difference` is a_mean - b_mean. Null if the arms share no task.
+    /// The value of each arm; `difference` is `a_mean - b_mean`. Null if the arms have no tasks in
+    /// common.
     #[serde(default)]
     pub a_mean: Option<f64>,
     #[serde(default)]
@@ -80,7 +84,8 @@ pub struct Pair {
     /// The ratio a / b, for tokens, cost and steps. Null if b's value is zero.
     #[serde(default)]
     pub ratio: Option<Ratio>,
-    /// The comparison with whole repositories resampled. Absent with fewer than two repositories.
+    /// The comparison when whole repositories are resampled. Absent with fewer than two
+    /// repositories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_repository: Option<ByRepository>,
     pub sentence: String,
@@ -91,10 +96,10 @@ pub struct ByRepository {
     pub repositories: u64,
     pub interval: Option<[f64; 2]>,
     pub p_value: f64,
-    /// The p-value with Holm's adjustment, as for tasks.
+    /// The p-value after Holm's adjustment, as for tasks.
     #[serde(default)]
     pub p_adjusted: Option<f64>,
-    /// Whether the analysis by repository and the analysis by task disagree on whether the arms
+    /// Whether the analysis by repository and the analysis by task disagree about whether the arms
     /// differ.
     #[serde(default)]
     pub changes_conclusion: bool,
@@ -104,18 +109,18 @@ pub struct ByRepository {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GateResult {
-    /// The lower end of the interval of the difference is at least `-points`.
+    /// The lower end of the difference's interval is at least `-points`.
     Passed,
     /// The upper end is below `-points`.
     Failed,
-    /// Neither, because the interval contains `-points` or the arms share no task. More tasks or
-    /// attempts might decide the gate.
+    /// Neither, because the interval contains `-points` or the arms have no tasks in common. More
+    /// tasks or attempts might decide the gate.
     Undecided,
     /// A trial of one of the arms has no verdict.
     Incomplete,
 }
 
-/// A gate in `compare --format json`, unrounded.
+/// A gate's result in `compare --format json`, unrounded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GateReport {
     /// The gate as the user wrote it.
@@ -126,7 +131,8 @@ pub struct GateReport {
     pub result: GateResult,
     /// Tasks that both arms have.
     pub tasks: u64,
-    /// `resolved` of the arm minus that of the reference, as a share. Null if the arms share no task.
+    /// `resolved` of the arm minus that of the reference, as a fraction. Null if the arms have no
+    /// tasks in common.
     pub difference: Option<f64>,
     /// 95 % interval, not adjusted for other comparisons.
     pub interval: Option<[f64; 2]>,

@@ -1,4 +1,4 @@
-//! Lists the differences between two arms besides their results.
+//! Lists the differences between two arms' settings and conditions, as opposed to their results.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,11 +15,11 @@ use crate::{
     TrialResult, arm::responders, format::percent, limits::own_limit, notes::describe_responders,
 };
 
-/// Texts with more characters than this are shown as a digest.
+/// Longer texts are shown as a digest. In characters.
 const MAX_TEXT_LENGTH: usize = 60;
-/// Number of tasks named in a line.
+/// Maximum number of tasks named in a line.
 const MAX_NAMED_TASKS: usize = 5;
-/// Prefix of the factors with the versions of an agent's packages.
+/// Prefix of the factors that contain the versions of an agent's packages.
 const PACKAGE_PREFIX: &str = "prompts.bundle.versions.";
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,10 +30,10 @@ pub struct PairDifferences {
     pub b_arm: ArmId,
     /// The factors that differ between the arms, with dotted keys.
     pub factors: Vec<FactorDifference>,
-    /// The share of each arm's trials that ended at a limit, by kind of limit.
+    /// The fraction of each arm's trials that ended at a limit, by kind of limit.
     pub a_limits: BTreeMap<String, f64>,
     pub b_limits: BTreeMap<String, f64>,
-    /// Trials of each arm that ended with an infrastructure fault.
+    /// Number of each arm's trials that ended with an infrastructure fault.
     pub a_faults: u64,
     pub b_faults: u64,
     /// The responders of each arm. Absent if no response names its responder.
@@ -41,19 +41,19 @@ pub struct PairDifferences {
     pub a_responders: Responders,
     #[serde(default, skip_serializing_if = "Responders::is_empty")]
     pub b_responders: Responders,
-    /// The gateway's changes to the requests of each arm, with the number of requests. Absent if
+    /// The gateway's changes to each arm's requests, with the number of changed requests. Absent if
     /// nothing was changed.
     #[serde(default, skip_serializing_if = "RequestChanges::is_empty")]
     pub a_changes: RequestChanges,
     #[serde(default, skip_serializing_if = "RequestChanges::is_empty")]
     pub b_changes: RequestChanges,
-    /// Tasks whose revision differs between the arms.
+    /// Tasks whose revisions differ between the arms.
     pub task_revisions: Vec<String>,
     /// Tasks that were graded in different environments.
     pub environments: Vec<String>,
 }
 
-/// How to show long texts of factors.
+/// How to show long factor values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LongTextStyle {
     /// As digests.
@@ -232,7 +232,7 @@ fn merge_request_changes(tasks: &TrialsByTask<'_>) -> RequestChanges {
     all
 }
 
-/// Formats one line per factor. In full, a long text has its own lines.
+/// Formats one line per factor. If texts are shown in full, a long text has its own lines.
 pub(super) fn differences_text(why: &PairDifferences, texts: LongTextStyle) -> String {
     let mut out = String::new();
     let mut line = |text: String| {
@@ -265,8 +265,8 @@ pub(super) fn differences_text(why: &PairDifferences, texts: LongTextStyle) -> S
         }
     }
     if only_a + only_b > 0 {
-        // Different agents have almost no bundled packages in common. A list of a hundred packages
-        // would hide the other differences, so show only the counts.
+        // Different agents have almost no bundled packages in common, and a list of a hundred
+        // packages would hide the other differences. Show only the counts.
         line(format!("  packages in only one of them: {only_a} vs {only_b}"));
     }
     let shares = |limits: &BTreeMap<String, f64>| {

@@ -6,24 +6,24 @@ use proctor_types::plural;
 use super::comparison::{Comparison, GateReport, GateResult, Pair};
 use crate::TrialResult;
 
-/// Upper bound on the rounding error of an interval end times 100.
+/// Upper bound on the rounding error of an interval's end, in percentage points.
 const ROUNDING_ERROR: f64 = 1e-9;
 const QUOTES: [char; 2] = ['"', '\''];
 
-/// A condition on two arms. Arms have the names that the comparison shows.
+/// A condition on two arms. The arms' names are the ones that the comparison shows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
     /// The gate as the user wrote it.
     pub text: String,
     /// The arm under test.
     pub arm: String,
-    /// The arm it is compared with.
+    /// The arm with which `arm` is compared.
     pub reference: String,
     /// How many percentage points of `resolved` the arm may be below the reference.
     pub points: f64,
 }
 
-/// The reason why a text is not a valid gate, and what to write instead.
+/// Why a text is not a valid gate, and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateError {
     pub what: String,
@@ -35,7 +35,7 @@ impl Gate {
     /// and defaults to 0.
     ///
     /// # Errors
-    /// The text does not have this form, or names an arm that is not in `names`.
+    /// Fails if the text does not have this form, or if it names an arm that is not in `names`.
     pub fn parse(text: &str, names: &[&str]) -> Result<Self, GateError> {
         let (arm, right) = parse_left_side(text, names).ok_or_else(|| syntax_error(text))?;
         let (reference, points) =
@@ -108,7 +108,8 @@ impl Gate {
     }
 
     /// Returns the number of tasks, the difference and its interval for the gate's two arms. The
-    /// difference is the arm's rate minus the reference's, whichever order the pair has.
+    /// difference is the arm's rate minus the reference's, regardless of the order of the arms in
+    /// `pair`.
     fn result_for_arm(&self, pair: &Pair) -> Option<(u64, Option<f64>, Option<[f64; 2]>)> {
         if pair.metric != "resolved" {
             return None;
@@ -135,8 +136,8 @@ fn syntax_error(text: &str) -> GateError {
 }
 
 fn unknown_arm_error(text: &str, name: &str, names: &[&str]) -> GateError {
-    // Several runs may have arms with the same name. The comparison shows those arms with their
-    // ids.
+    // Several runs may have arms with the same name. The comparison adds the ids to the names of
+    // those arms.
     let same: Vec<&str> = names
         .iter()
         .copied()
@@ -186,8 +187,8 @@ fn parse_right_side(text: &str, names: &[&str]) -> Option<(String, f64)> {
     if names.contains(&text) {
         return Some((text.to_owned(), 0.0));
     }
-    // A name may contain a minus, as in `gpt-5 - 2`. Split at the last minus before a number,
-    // unless another split yields a known name.
+    // A name may contain a minus sign, as in `gpt-5 - 2`. Split at the last minus sign before a
+    // number, unless another split yields a known name.
     let splits = text.rmatch_indices('-').filter_map(|(at, _)| {
         Some((text[..at].trim(), parse_points(&text[at + 1..])?))
             .filter(|(name, _)| !name.is_empty())

@@ -20,11 +20,11 @@ use crate::{
 pub struct Headline {
     /// For example `b resolves 4.2 points more than a (95 % 0.5 to 7.9) at 1.3 times the cost.`
     pub text: String,
-    /// The rates, the p-value, the interval of the cost ratio, and the number of excluded tasks.
+    /// The rates, the p-value, the cost ratio's interval, and the number of excluded tasks.
     pub detail: String,
     /// Whether the arms differ in `resolved`.
     pub distinguishable: bool,
-    /// The difference in `resolved`, as a share; at least 0.
+    /// The difference in `resolved`, as a fraction; at least 0.
     pub difference: f64,
 }
 
@@ -34,12 +34,12 @@ pub fn headlines(comparison: &Comparison) -> Vec<Headline> {
     headlines_with(comparison, str::to_owned)
 }
 
-/// Like [`headlines`], with names escaped by `written`.
+/// Like [`headlines`], but passes each name through `written` to escape it.
 pub fn headlines_with(comparison: &Comparison, written: impl Fn(&str) -> String) -> Vec<Headline> {
     let same_arms = |one: &Pair, next: &Pair| one.a_arm == next.a_arm && one.b_arm == next.b_arm;
     let pairs = comparison.pairs.chunk_by(same_arms);
     let mut all: Vec<Headline> = pairs.filter_map(|metrics| headline(metrics, &written)).collect();
-    // The sort is stable, so the others keep their order.
+    // The sort is stable, so the other pairs keep their order.
     let size = |one: &Headline| if one.distinguishable { one.difference } else { -1.0 };
     all.sort_by(|one, other| size(other).total_cmp(&size(one)));
     all
@@ -130,7 +130,7 @@ fn token_phrase(ratio: Ratio) -> String {
     }
 }
 
-/// Formats the interval of a ratio. Empty if there is none.
+/// Formats a ratio's interval. Returns an empty text if there is no interval.
 fn ratio_interval(ratio: Ratio, what: &str) -> String {
     match (ratio.lower, ratio.upper) {
         (None, _) => String::new(),

@@ -35,7 +35,8 @@ impl Metric {
         }
     }
 
-    /// Returns the value for one trial. `None` if it is unknown: no verdict, outcome, count or price.
+    /// Returns one trial's value, or `None` if the value is unknown because the verdict, outcome,
+    /// count or price is missing.
     pub(super) fn value_for(self, trial: &TrialResult) -> Option<f64> {
         let spent = || trial.outcome.as_ref().map(|outcome| outcome.spent);
         let verdict = trial.verdict.as_ref()?;
@@ -53,8 +54,8 @@ fn tokens(spent: &Spending) -> u64 {
     spent.input_tokens + spent.output_tokens
 }
 
-/// Whether the tokens were counted. Every response has tokens. If there are steps but no tokens,
-/// the source did not count them, as in some imported files.
+/// Whether the tokens were counted. Every response has tokens, so steps without tokens mean that
+/// the source did not count them. Some imported files don't.
 fn has_token_counts(spent: &Spending) -> bool {
     spent.steps == 0 || tokens(spent) > 0
 }

@@ -1,4 +1,4 @@
-//! Compares arms on the tasks that they share.
+//! Compares arms on the tasks that they have in common.
 
 mod comparison;
 mod differences;

@@ -19,13 +19,13 @@ use super::{
 };
 use crate::{Ratio, TrialResult, lines::wrap_long_lines};
 
-/// Compares all arms of the trials, in order of first appearance. `arms` describes the arms for
-/// `--why`. If it is `None`, the comparison has no `why`.
+/// Compares all arms of the trials, in order of first appearance. `arms` contains the arms'
+/// settings, which `why` is computed from. If `arms` is `None`, `why` is empty.
 pub fn compare(trials: &[TrialResult], arms: Option<&[Arm]>) -> Comparison {
     compare_with(trials, arms, LongTextStyle::Digests)
 }
 
-/// Like [`compare`], with the texts of factors shown as digests or in full.
+/// Like [`compare`], with long factor values shown in the given style.
 pub fn compare_with(
     trials: &[TrialResult],
     arms: Option<&[Arm]>,
@@ -72,7 +72,8 @@ pub fn compare_with(
     Comparison { schema_version, pairs, controls, gates: Vec::new(), why: reasons }
 }
 
-/// Applies Holm's adjustment within each metric, by task and by repository.
+/// Applies Holm's adjustment within each metric, both to the analysis by task and to the analysis
+/// by repository.
 fn adjust_p_values(pairs: &mut [PendingPair]) {
     for metric in Metric::ALL {
         let mut of: Vec<&mut PendingPair> = pairs
@@ -94,7 +95,7 @@ fn adjust_p_values(pairs: &mut [PendingPair]) {
     }
 }
 
-/// Caches the power of McNemar's test by task counts, because many pairs need the same value.
+/// Caches the power of McNemar's test by task counts, because many pairs have the same counts.
 #[derive(Default)]
 struct PowerCache(BTreeMap<[u64; 4], (Option<u64>, Option<f64>)>);
 
@@ -119,18 +120,19 @@ impl PowerCache {
     }
 }
 
-/// A pair, and the data needed to complete it once all pairs exist.
+/// A pair of arms, with the data needed to complete it once all pairs have been compared.
 struct PendingPair {
     metric: Metric,
     pair: Pair,
     /// One difference per task.
     differences: Vec<f64>,
-    /// The bootstrap's result. `None` if McNemar's test was used, or if the arms share no task.
+    /// The bootstrap's result. `None` if McNemar's test was used, or if the arms have no tasks in
+    /// common.
     found: Option<PairedDifference>,
 }
 
 impl PendingPair {
-    /// Compares two arms. Returns `None` if the metric is unknown for a shared task.
+    /// Compares two arms. Returns `None` if the metric's value is unknown for a shared task.
     fn compare(
         metric: Metric,
         a: (&ArmId, &str),
@@ -203,7 +205,8 @@ impl PendingPair {
         Some(Self { metric, pair, differences, found })
     }
 
-    /// Computes the fields that depend on the number of pairs. The p-value must already be adjusted.
+    /// Computes the fields that depend on the number of pairs. Call this after the p-values have
+    /// been adjusted.
     fn finish(self, powers: &mut PowerCache) -> Pair {
         let Self { metric, mut pair, differences, found } = self;
         let Some(p_value) = pair.p_value else {
@@ -229,7 +232,8 @@ impl PendingPair {
         let decides = pair.p_adjusted.unwrap_or(p_value);
         pair.interval_adjusted = match (&found, pair.a_only, pair.b_only) {
             _ if pair.adjusted_for <= 1 => pair.interval,
-            // At this level, the plain p-value leads to the same decision as the adjusted one at 5 %.
+            // At this level, the unadjusted p-value leads to the same decision as the adjusted one
+            // at 5 %.
             (Some(found), ..) => {
                 let alpha = ALPHA * p_value / decides;
                 statistics::adjusted_interval(
@@ -304,7 +308,7 @@ pub fn comparison_text(comparison: &Comparison) -> String {
     comparison_text_with(comparison, LongTextStyle::Digests)
 }
 
-/// Like [`comparison_text`], with the texts of factors shown as digests or in full.
+/// Like [`comparison_text`], with long factor values shown in the given style.
 pub fn comparison_text_with(comparison: &Comparison, texts: LongTextStyle) -> String {
     let mut out = String::new();
     let mut last: Option<(&ArmId, &ArmId)> = None;

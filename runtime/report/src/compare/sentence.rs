@@ -6,8 +6,8 @@ use proctor_types::{noun_for_count, plural};
 use super::comparison::Pair;
 
 impl Pair {
-    /// Returns the sentence with the arms' names escaped by `written`, for formats in which a name
-    /// must not be parsed as markup.
+    /// Returns the sentence with the arms' names passed through `written`. Formats with markup
+    /// escape the names this way, so that they are not parsed as markup.
     pub fn sentence_with(&self, written: impl Fn(&str) -> String) -> String {
         sentence(&Self { a: written(&self.a), b: written(&self.b), ..self.clone() })
     }
@@ -16,8 +16,8 @@ impl Pair {
 /// Describes a pair: `a resolves 4.2 points more than b on 200 shared tasks, 95 % interval -0.5 to
 /// 8.9, p = 0.14: not distinguishable; 610 tasks would be needed.`
 ///
-/// If there are several pairs, the sentence has the adjusted interval and p-value, so that its
-/// conclusion never contradicts its numbers.
+/// If there are several pairs, the sentence contains the adjusted interval and p-value, so that its
+/// conclusion agrees with its numbers.
 pub(super) fn sentence(pair: &Pair) -> String {
     let excluded = excluded_tasks_phrase(pair);
     let (Some(difference), Some(p)) = (pair.difference, pair.p_adjusted.or(pair.p_value)) else {
@@ -49,8 +49,9 @@ pub(super) fn sentence(pair: &Pair) -> String {
     )
 }
 
-/// Describes the result by repository. Tasks of one repository resemble each other, which may
-/// change the conclusion. In that case, the phrase says so.
+/// Describes the result when whole repositories are resampled. Tasks in the same repository
+/// resemble each other, so this analysis may lead to a different conclusion, which the phrase then
+/// mentions.
 pub(super) fn repository_phrase(pair: &Pair, distinguishable: bool) -> String {
     let Some(by) = pair.by_repository.filter(|by| by.changes_conclusion) else {
         return String::new();
@@ -65,7 +66,8 @@ pub(super) fn repository_phrase(pair: &Pair, distinguishable: bool) -> String {
     }
 }
 
-/// Formats one end of an interval. A nonzero value is not rounded to 0 if that would contradict the sentence.
+/// Formats one end of an interval. Nonzero values are not rounded to 0 if that would contradict the
+/// sentence.
 pub(super) fn format_interval_end(pair: &Pair, end: f64, distinguishable: bool) -> String {
     let text = format_metric_value(pair, end);
     let is_zero = text.parse::<f64>().is_ok_and(|shown| shown == 0.0);
@@ -74,7 +76,7 @@ pub(super) fn format_interval_end(pair: &Pair, end: f64, distinguishable: bool) 
     }
     let scale =
         if matches!(pair.metric.as_str(), "resolved" | "passed_rate") { 100.0 } else { 1.0 };
-    // Use enough digits that the value does not read as 0.
+    // Use enough digits so that the value does not appear as 0.
     let shown = (2..=12)
         .map(|digits| format!("{:.digits$}", end * scale))
         .find(|text| text.parse::<f64>().is_ok_and(|shown| shown != 0.0));
@@ -102,8 +104,8 @@ fn difference_phrase(pair: &Pair, difference: f64) -> String {
     }
 }
 
-/// Returns how many tasks would be needed to detect a difference of this size, or the smallest
-/// difference that could have been detected.
+/// Returns a phrase with the number of tasks needed to detect a difference of this size, or with
+/// the smallest difference that could have been detected.
 fn needed_tasks_phrase(pair: &Pair) -> String {
     if let Some(tasks) = pair.tasks_needed.filter(|tasks| *tasks > pair.tasks) {
         return format!("; {tasks} tasks would be needed");
@@ -140,9 +142,9 @@ pub(super) fn excluded_tasks_phrase(pair: &Pair) -> String {
     format!("; {} excluded: {}", plural(pair.excluded, "task"), parts.join(", "))
 }
 
-/// Formats a value: shares in points, amounts unchanged.
+/// Formats a value. Rates are converted to percentage points, and amounts are unchanged.
 pub(super) fn format_metric_value(pair: &Pair, value: f64) -> String {
-    // Add zero so that sentences never show -0.0.
+    // Add zero so that sentences never contain -0.0.
     match pair.metric.as_str() {
         "resolved" | "passed_rate" => format!("{:.1}", (value * 1000.0).round() / 10.0 + 0.0),
         "cost" => format!("{:.4}", (value * 1e4).round() / 1e4 + 0.0),
@@ -158,8 +160,8 @@ pub(super) fn format_p_value(p: f64) -> String {
     if p >= 0.1 {
         return format!("{p:.2}");
     }
-    // Use more digits for a value close to the level, so that rounding does not move it onto the
-    // level or across it.
+    // Use more digits for a value close to the significance level, so that rounding does not move
+    // the value onto the level or across it.
     let texts = (4..=12).map(|digits| format!("{p:.digits$}"));
     let is_told = |text: &String| {
         text.parse::<f64>().is_ok_and(|shown| shown != ALPHA && (shown < ALPHA) == (p < ALPHA))

@@ -10,11 +10,11 @@ use crate::TrialResult;
 /// Number of tasks excluded from a comparison, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExcludedTasks {
-    /// Tasks for which some trial of either arm has no verdict.
+    /// Tasks for which at least one trial of either arm has no verdict.
     pub without_verdict: u64,
     /// Tasks that only one of the arms has.
     pub not_shared: u64,
-    /// Tasks that both arms have, in different revisions.
+    /// Tasks that both arms have, but in different revisions.
     pub revised: u64,
 }
 
@@ -24,7 +24,7 @@ impl ExcludedTasks {
     }
 }
 
-/// The trials of one task under both arms. Every trial has a verdict.
+/// One task's trials under both arms. Every trial has a verdict.
 pub(super) struct SharedTask<'a> {
     pub(super) a: Vec<&'a TrialResult>,
     pub(super) b: Vec<&'a TrialResult>,

@@ -1,4 +1,4 @@
-//! The properties of a task by which a report groups trials.
+//! Properties of tasks by which a report groups trials.
 
 use proctor_types::{ShippedTable, Task};
 use serde::Deserialize;
@@ -22,25 +22,25 @@ struct Category {
     repos: Vec<String>,
 }
 
-/// Returns FEA-Bench's category of a repository.
+/// Returns FEA-Bench's category for a repository.
 fn feabench_category(repo: &str) -> Option<String> {
     let all = CATEGORIES.get().ok()?;
     let is_in = |category: &&Category| category.repos.iter().any(|one| one == repo);
     all.category.iter().find(is_in).map(|category| category.name.clone())
 }
 
-/// The properties by which a report groups tasks. If a property is absent, the task is in no group
-/// of that kind.
+/// The properties by which a report groups tasks. If a task lacks a property, it is in no group of
+/// that kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TaskFacts {
     pub level: Option<u32>,
     pub repo: Option<String>,
     pub categories: Vec<String>,
-    /// Functions that the gold patch adds (FEA-Bench).
+    /// Number of functions that the gold patch adds (FEA-Bench).
     pub functions_added: Option<u64>,
-    /// The benchmark that the task's row comes from.
+    /// The benchmark from which the task's row comes.
     pub benchmark: Option<String>,
-    /// The split of the benchmark: `lite`, `full`.
+    /// The benchmark's split: `lite`, `full`.
     pub split: Option<String>,
     /// Whether the task's solution was written on or after the model's knowledge cutoff
     /// (`models.NAME.cutoff`). Absent if either date is unknown.
@@ -72,7 +72,7 @@ impl TaskFacts {
     /// Adds whether the task is newer than the model's knowledge cutoff.
     #[must_use]
     pub fn with_cutoff(self, task: &Task, cutoff: Option<&str>) -> Self {
-        // ISO dates can be compared as text.
+        // ISO dates can be compared as strings.
         let after = task.date().zip(cutoff).map(|(day, cutoff)| day >= cutoff);
         Self { after_cutoff: after, ..self }
     }
@@ -88,18 +88,18 @@ impl TaskFacts {
         let side = |after: bool| if after { "after" } else { "before" };
         groups.extend(self.after_cutoff.map(|after| ("cutoff", side(after).to_owned())));
         groups.extend(self.functions_added.map(|count| ("functions_added", size_class(count))));
-        // FEA-Bench's text has one class for three or more functions. Its Figure 5 shows them
-        // separately.
+        // FEA-Bench's text has one class for three or more functions, but its Figure 5 has separate
+        // classes.
         let several = self.functions_added.filter(|count| *count >= 3);
         groups.extend(several.map(|_| ("functions_added", THREE_AND_MORE.to_owned())));
         groups
     }
 }
 
-/// A group that overlaps with other groups.
+/// A group that contains the tasks of several size classes.
 pub(crate) const THREE_AND_MORE: &str = "3+";
 
-/// Returns FEA-Bench's size class: 1, 2, 3, 4, or more.
+/// Returns FEA-Bench's size class, by number of functions: 1, 2, 3, 4 or more.
 fn size_class(count: u64) -> String {
     match count {
         0..=4 => count.to_string(),

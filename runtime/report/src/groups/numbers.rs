@@ -1,4 +1,4 @@
-//! The numbers of each group of an arm's trials.
+//! Results of each group of an arm's trials.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{TrialResult, rounding::round_to_four_decimals};
 
-/// The numbers of one group. Rates are over all planned trials of the group.
+/// The results of one group. Rates cover all planned trials of the group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct GroupReport {
     /// Number of distinct tasks.
@@ -20,8 +20,8 @@ pub struct GroupReport {
     pub applied_rate: f64,
 }
 
-/// Returns the numbers by kind and name of the group. Kinds with a single group that covers the
-/// whole arm are left out.
+/// Returns the results by kind of group, then by the group's name. A kind is left out if a single
+/// group covers the whole arm.
 pub(crate) fn summarize_groups(
     trials: &[&TrialResult],
 ) -> BTreeMap<String, BTreeMap<String, GroupReport>> {
@@ -50,8 +50,8 @@ pub(crate) fn summarize_groups(
         .collect()
 }
 
-/// Returns the repositories that have tasks in several benchmarks. FeatureBench's paper compares
-/// benchmarks on them.
+/// Returns the repositories with tasks in several benchmarks. FeatureBench's paper compares
+/// benchmarks on these repositories.
 fn shared_repositories<'a>(trials: &[&'a TrialResult]) -> BTreeSet<&'a str> {
     let mut benchmarks: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for facts in trials.iter().map(|trial| &trial.facts) {

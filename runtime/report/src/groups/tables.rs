@@ -7,14 +7,14 @@ use serde::Serialize;
 use super::{facts::THREE_AND_MORE, numbers::GroupReport};
 use crate::Report;
 
-/// From this number of tasks on, a table of groups is shown even if each group has only one task.
+/// With at least this many tasks, a table of groups is shown even if each group has only one task.
 const MIN_TASKS_FOR_ALL_GROUPS: usize = 10;
 
 /// Which tables of groups to show.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum GroupSelection {
-    /// Tables that tell more than the table of tasks does. This is the case if some group has
-    /// several tasks, or if there are at least ten tasks.
+    /// Tables that add information to the table of tasks: some group has several tasks, or there
+    /// are at least ten tasks.
     #[default]
     Telling,
     All,
@@ -28,7 +28,7 @@ pub struct GroupTable<'a> {
     pub rows: Vec<(&'a str, Vec<Option<&'a GroupReport>>)>,
 }
 
-/// Returns a table for each kind of group that any arm has and that `shown` selects.
+/// Returns a table for each kind of group that at least one arm has and that `shown` selects.
 pub fn group_tables(report: &Report, shown: GroupSelection) -> Vec<GroupTable<'_>> {
     let tasks: BTreeSet<_> = report.tasks.iter().map(|trial| &trial.task).collect();
     let all = shown == GroupSelection::All || tasks.len() >= MIN_TASKS_FOR_ALL_GROUPS;

@@ -1,4 +1,4 @@
-//! The effect of limits and waits on an arm's trials (`docs/noise.md`).
+//! Reports how limits and waits affected an arm's trials (`docs/noise.md`).
 
 mod numbers;
 mod tables;

@@ -1,4 +1,4 @@
-//! How limits and waits affected one arm's trials.
+//! Computes how limits and waits affected one arm's trials.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::{DurationStats, TrialResult, limits::own_limit, rounding::round_to_four_decimals};
 
-/// The effect of limits and waits on one arm's trials. Only covers trials whose sandbox was
-/// measured. A value is absent if no backend reported it.
+/// How limits and waits affected one arm's trials. Covers only trials whose sandbox was measured. A
+/// value is absent if no backend reported it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NoiseReport {
     /// Number of trials whose sandbox was measured.
     pub trials: u64,
-    /// The share of all planned trials that ended at one of their own limits or hit a limit of their sandbox.
+    /// The fraction of all planned trials that ended at one of their own limits or hit a limit of
+    /// their sandbox.
     pub bound: f64,
-    /// The share of all planned trials that hit each limit.
+    /// The fraction of all planned trials that hit each limit.
     pub touched: BTreeMap<String, f64>,
     /// Number of processes that the kernel killed to free memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,7 +40,7 @@ pub struct NoiseWaits {
     pub rate_limits: f64,
     /// Waiting after failed attempts.
     pub retries: f64,
-    /// Waiting for a turn to create a sandbox.
+    /// Waiting for other sandboxes to be created first.
     pub sandbox: f64,
 }
 
@@ -48,7 +49,7 @@ pub(crate) fn trial_noise(trial: &TrialResult) -> Option<&Noise> {
 }
 
 impl NoiseReport {
-    /// Returns `None` if no trial was measured.
+    /// Computes the numbers. Returns `None` if no trial was measured.
     pub(crate) fn from_trials(trials: &[&TrialResult]) -> Option<Self> {
         let seen: Vec<&Noise> = trials.iter().filter_map(|trial| trial_noise(trial)).collect();
         if seen.is_empty() {
@@ -108,7 +109,7 @@ pub(super) fn count_limits<'a>(
     counts
 }
 
-/// Returns the limits that the sandboxes of a grading hit.
+/// Returns the limits that the sandboxes used for grading hit.
 pub(crate) fn limits_reached_in_grading(
     verdict: &Verdict,
 ) -> impl Iterator<Item = SandboxLimit> + '_ {

@@ -5,7 +5,8 @@ use proctor_types::{SandboxLimit, plural};
 use super::numbers::{NoiseReport, count_limits};
 use crate::{ArmReport, Report, TaskReport, format::percent, limits::can_cause_failure, table};
 
-/// Formats the share of trials at a limit, shown next to a score: `6.7 %: steps 3.3 %, memory 3.3 %`.
+/// Formats the fraction of trials that hit a limit, shown next to a score: `6.7 %: steps 3.3 %,
+/// memory 3.3 %`.
 fn format_limit_shares(arm: &ArmReport) -> String {
     let touched = arm.noise.iter().flat_map(|noise| &noise.touched);
     let kinds: Vec<String> = arm
@@ -22,7 +23,8 @@ fn format_limit_shares(arm: &ArmReport) -> String {
     }
 }
 
-/// Returns the rows of the noise table: a name, and a cell for each arm. Empty if nothing was measured.
+/// Returns the rows of the noise table: a name, and one cell per arm. Empty if nothing was
+/// measured.
 pub fn noise_rows(report: &Report) -> Vec<(&'static str, Vec<String>)> {
     if report.arms.iter().all(|arm| arm.noise.is_none()) {
         return Vec::new();
@@ -51,7 +53,7 @@ fn seconds(seconds: f64) -> String {
 pub fn noise_text(report: &Report) -> String {
     let rows = noise_rows(report);
     if rows.is_empty() {
-        return "noise: no sandbox of this run was measured (see docs/noise.md)\n".into();
+        return "noise: no sandbox in this run was measured (see docs/noise.md)\n".into();
     }
     let mut headers = vec!["noise"];
     headers.extend(report.arms.iter().map(|arm| arm.name.as_str()));
@@ -60,14 +62,15 @@ pub fn noise_text(report: &Report) -> String {
     table::format_table_by_arms(&headers, rows.collect())
 }
 
-/// Formats the counts: `2 at memory, 1 at disk`.
+/// Formats the number of sandboxes that hit each limit: `2 at memory, 1 at disk`.
 fn format_limit_counts<'a>(touched: impl Iterator<Item = &'a SandboxLimit>) -> String {
     let counts = count_limits(touched);
     let kinds = counts.iter().map(|(limit, count)| format!("{count} at {limit}"));
     kinds.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns a sentence if an arm's gradings hit limits that may have made tests fail.
+/// Returns a sentence if sandboxes that graded an arm's trials hit limits that may have made tests
+/// fail.
 pub(crate) fn describe_grading_limits(arm: &ArmReport, trials: &[&TaskReport]) -> Option<String> {
     let touched: Vec<Vec<SandboxLimit>> = trials
         .iter()

@@ -1,5 +1,5 @@
-//! Reports on single-response trials (docs/single-shot.md): the files that were shown, the edits
-//! that were applied, and the score of a probe.
+//! Reports on single-response trials (docs/single-shot.md): the files shown to the model, the edits
+//! that were applied, and a probe's score.
 
 mod numbers;
 mod record;

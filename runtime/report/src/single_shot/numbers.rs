@@ -1,4 +1,4 @@
-//! The single-response numbers of one arm.
+//! Results of one single-response arm.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,27 @@ use serde::{Deserialize, Serialize};
 use super::record::{ProbeScore, RetrievalQuality, SingleShot, SingleShotResponse};
 use crate::{TrialResult, rounding::round_to_four_decimals};
 
-/// The single-response numbers of one arm.
+/// The results of one single-response arm.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SingleShotReport {
-    /// Trials that got a response.
+    /// Trials that received a response.
     pub answers: u64,
-    /// Trials whose prompt did not fit the model's window. Tables mark them `x`.
+    /// Trials whose prompt did not fit the model's context window. Tables mark these trials with
+    /// `x`.
     #[serde(default)]
     pub beyond_window: u64,
-    /// Responses whose edits were all applied. `whole_rate` is their share of the planned trials.
+    /// Responses whose edits were all applied. `whole_rate` is this number divided by the planned
+    /// trials.
     pub whole: u64,
     pub whole_rate: f64,
-    /// Means over the trials whose gold patch has Python files. Null if no files were shown.
+    /// Mean over the trials whose gold patch changes Python files. Null if no files were shown.
     pub precision: Option<f64>,
     pub recall: Option<f64>,
-    /// The share of these trials in which every file of the gold patch was shown.
+    /// The fraction of these trials in which every file of the gold patch was shown.
     pub recall_all: Option<f64>,
-    /// Number of natural edits by result.
+    /// Number of edits in natural responses, by result.
     pub edits: BTreeMap<String, u64>,
-    /// Sums over the trials of a probe. Null if there are none.
+    /// Sums over the trials that ran a probe. Null if there are none.
     pub probe: Option<ProbeScore>,
 }
 

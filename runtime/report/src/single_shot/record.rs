@@ -1,20 +1,21 @@
-//! The recorded facts of one single-response trial.
+//! The facts recorded about one single-response trial.
 
 use serde::{Deserialize, Serialize};
 
-/// One trial, read from its `single-shot.json`. Fields that a report does not use are ignored.
+/// The facts about one trial, read from its `single-shot.json`. Fields that reports do not use are
+/// ignored.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SingleShot {
     pub prompt_tokens: u64,
-    /// Whether the prompt exceeded the model's window.
+    /// Whether the prompt exceeded the model's context window.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub beyond_window: bool,
     pub context: ShownFiles,
     pub answer: Option<SingleShotResponse>,
 }
 
-/// The files in the prompt.
+/// The files shown in the prompt.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ShownFiles {
@@ -22,7 +23,8 @@ pub struct ShownFiles {
     pub quality: Option<RetrievalQuality>,
 }
 
-/// Precision and recall of the Python files that were shown, compared with those of the gold patch.
+/// Precision and recall of the Python files that were shown, relative to the files in the gold
+/// patch.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RetrievalQuality {
     pub precision: f64,
@@ -42,14 +44,14 @@ pub struct SingleShotResponse {
     pub probe: Option<ProbeScore>,
 }
 
-/// One edit of a natural response.
+/// One edit in a natural response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EditStatus {
     pub file: String,
     pub status: String,
 }
 
-/// Counts of what the model named correctly without having seen it.
+/// Counts of names that the model got right without having seen them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProbeScore {

@@ -1,7 +1,7 @@
 //! Exports a run as tables with one row per trial, step or test.
 //!
-//! This module is the only definition of the columns. `report --format csv`, `export --format
-//! parquet | jsonl | csv` and the Python package all use it.
+//! The columns are defined only in this module. `report --format csv`, `export --format parquet |
+//! jsonl | csv` and the Python package all use these definitions.
 
 mod steps;
 mod test_rows;
@@ -28,7 +28,7 @@ pub enum ColumnKind {
     Boolean,
 }
 
-/// One value of a table.
+/// One cell's value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell {
     /// Unknown or not applicable.
@@ -167,7 +167,7 @@ pub fn tables() -> [TableInfo; 3] {
     ]
 }
 
-/// Formats the columns of every table as Markdown, for `docs/tables.md`.
+/// Formats the columns of every table as Markdown for `docs/tables.md`.
 pub fn tables_page() -> String {
     let mut out = String::new();
     for table in tables() {

@@ -8,13 +8,13 @@ use crate::TaskReport;
 /// What the journal records about one step.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StepFacts {
-    /// Counted from 1.
+    /// The step's number, counted from 1.
     pub step: u64,
-    /// When the request was sent, in seconds since the start of the attempt.
+    /// When the request was sent, in seconds since the start of the try.
     pub started: f64,
-    /// When the response was complete, in seconds since the start of the attempt.
+    /// When the response was complete, in seconds since the start of the try.
     pub answered: f64,
-    /// When the last action of the step ended, in seconds since the start of the attempt.
+    /// When the step's last action ended, in seconds since the start of the try.
     pub ended: f64,
     /// Attempts to send the request, including failed ones.
     pub sends: u64,
@@ -29,23 +29,24 @@ pub struct StepFacts {
     /// The tools that were called, in order.
     pub tools: Vec<String>,
     pub malformed_calls: u64,
-    /// Calls that were malformed or ended with a status other than 0.
+    /// Tool calls that were malformed or exited with a status other than 0.
     pub failed_calls: u64,
     pub tool_seconds: f64,
-    /// Paths that the step created or changed.
+    /// Number of paths that the step created or changed.
     pub changed: u64,
     pub removed: u64,
-    /// URLs that the agent requested from the egress proxy.
+    /// Number of URLs that the agent requested from the egress proxy.
     pub urls: u64,
     /// The hash of the work directory's manifest after the step.
     pub snapshot: Option<String>,
 }
 
-/// Reads the steps of a trial from the events of the counted try (`proctor_types::remove_discarded_events`).
+/// Reads a trial's steps from the events of its counted try (see
+/// `proctor_types::remove_discarded_events`).
 pub fn step_facts(events: &[Envelope]) -> Vec<StepFacts> {
     let mut steps: Vec<StepFacts> = Vec::new();
-    // The journal records attempts to send, waits and side requests before the response of their
-    // step.
+    // The journal records a step's send attempts, waits and side requests before the step's
+    // response.
     let mut open: Option<StepFacts> = None;
     let mut last = 0.0;
     for one in events {
@@ -71,7 +72,7 @@ pub fn step_facts(events: &[Envelope]) -> Vec<StepFacts> {
                 open = Some(step);
             }
             Event::RequestServed { class: RequestClass::Side, .. } => {
-                // Attempts to send a side request count for no step.
+                // Attempts to send a side request do not belong to any step.
                 let side_requests = pending(&mut open, now).side_requests + 1;
                 open = Some(StepFacts { started: now, side_requests, ..StepFacts::default() });
             }
@@ -121,7 +122,7 @@ pub fn step_facts(events: &[Envelope]) -> Vec<StepFacts> {
     steps
 }
 
-/// One step with its trial.
+/// One step, with the trial that it belongs to.
 #[derive(Debug, Clone, Copy)]
 pub struct StepRow<'a> {
     pub trial: &'a TaskReport,
@@ -165,7 +166,7 @@ const fn text(name: &'static str, about: &'static str, of: CellFn) -> Column<Cel
     column(name, ColumnKind::Text, "", about, of)
 }
 
-/// The columns.
+/// The table's columns.
 pub static STEPS: &[Column<CellFn>] = &[
     text("task", "the task's id", |row| (&row.trial.task).into()),
     text("arm", "the arm's id", |row| row.trial.arm.as_str().into()),
@@ -191,7 +192,7 @@ pub static STEPS: &[Column<CellFn>] = &[
     count("sends", "requests", "attempts to send the request, including failed ones", |row| {
         row.facts.sends.into()
     }),
-    count("failed_sends", "requests", "failed attempts", |row| row.facts.failed_sends.into()),
+    count("failed_sends", "requests", "failed attempts to send the request", |row| row.facts.failed_sends.into()),
     count("side_requests", "requests", "side requests since the previous step", |row| {
         row.facts.side_requests.into()
     }),
@@ -216,7 +217,7 @@ pub static STEPS: &[Column<CellFn>] = &[
     count("cache_write_tokens", "tokens", "class: input, written to a cache", |row| {
         row.facts.usage.classes.cache_write.into()
     }),
-    count("cache_write_1h_tokens", "tokens", "part of cache_write kept for an hour", |row| {
+    count("cache_write_1h_tokens", "tokens", "part of cache_write_tokens that is cached for an hour", |row| {
         row.facts.usage.classes.cache_write_1h.into()
     }),
     count("output_visible_tokens", "tokens", "class: output, without reasoning", |row| {
@@ -229,7 +230,7 @@ pub static STEPS: &[Column<CellFn>] = &[
         "usage_estimated",
         ColumnKind::Boolean,
         "",
-        "the tokens were counted locally, not by the endpoint",
+        "whether the tokens were counted locally, not by the endpoint",
         |row| row.facts.usage.estimated.into(),
     ),
     column(
@@ -242,10 +243,10 @@ pub static STEPS: &[Column<CellFn>] = &[
     text("finish_reason", "why the response ended, as the endpoint reported it", |row| {
         row.facts.finish_reason.as_deref().into()
     }),
-    count("tool_calls", "calls", "tool calls of the step", |row| {
+    count("tool_calls", "calls", "tool calls in the step", |row| {
         (row.facts.tools.len() as u64).into()
     }),
-    text("tools", "the tools called, in order", |row| {
+    text("tools", "the tools that were called, in order", |row| {
         let tools = &row.facts.tools;
         (!tools.is_empty()).then(|| tools.join(" ")).into()
     }),

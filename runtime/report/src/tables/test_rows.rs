@@ -7,7 +7,7 @@ use proctor_types::Verdict;
 use super::{Cell, Column, ColumnKind, info};
 use crate::TaskReport;
 
-/// One test of a verdict.
+/// One test in a verdict.
 #[derive(Debug, Clone, Copy)]
 pub struct TestRow<'a> {
     pub trial: &'a TaskReport,
@@ -25,7 +25,7 @@ impl TestRow<'_> {
     }
 }
 
-/// Returns the rows of a verdict, sorted by test id.
+/// Returns a verdict's rows, sorted by test id.
 pub fn test_rows<'a>(
     trial: &'a TaskReport,
     arm_name: &'a str,
@@ -57,7 +57,7 @@ const fn column(
     Column { info: info(name, kind, "", about), of }
 }
 
-/// The columns.
+/// The table's columns.
 pub static TESTS: &[Column<CellFn>] = &[
     column("task", ColumnKind::Text, "the task's id", |row| (&row.trial.task).into()),
     column("arm", ColumnKind::Text, "the arm's id", |row| row.trial.arm.as_str().into()),
@@ -73,7 +73,7 @@ pub static TESTS: &[Column<CellFn>] = &[
         "passed, failed, error, skipped, xfailed, xpassed, flaky or missing",
         |row| row.status.to_string().into(),
     ),
-    column("passed", ColumnKind::Boolean, "whether the verdict counts it as passed", |row| {
+    column("passed", ColumnKind::Boolean, "whether the verdict counts the test as passed", |row| {
         row.passed.into()
     }),
 ];

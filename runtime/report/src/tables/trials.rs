@@ -5,7 +5,7 @@ use proctor_types::{Budget, Spending, TokenClasses};
 use super::{Cell, Column, ColumnKind, info};
 use crate::{ArmReport, SingleShotResponse, TaskReport, TestCounts};
 
-/// A trial with its arm.
+/// A trial, with the arm that it belongs to.
 #[derive(Debug, Clone, Copy)]
 pub struct TrialRow<'a> {
     pub trial: &'a TaskReport,
@@ -76,7 +76,7 @@ const fn number(
     Column { info: info(name, ColumnKind::Number, unit, about), of }
 }
 
-/// Joins the names of several values in one cell. Null if there are none.
+/// Joins several values in one cell. Null if there are none.
 fn join_values<T: ToString>(values: impl IntoIterator<Item = T>) -> Cell {
     let words: Vec<String> = values.into_iter().map(|value| value.to_string()).collect();
     if words.is_empty() { Cell::Null } else { words.join(" ").into() }
@@ -95,10 +95,10 @@ pub static TRIALS: &[Column<CellFn>] = &[
     flag("resolved", "whether the task is resolved; null without a verdict", |row| {
         row.trial.resolved.into()
     }),
-    number("passed_rate", "share", "fail-to-pass tests that passed, from 0 to 1", |row| {
+    number("passed_rate", "share", "fraction of fail-to-pass tests that passed, from 0 to 1", |row| {
         row.trial.passed_rate.into()
     }),
-    flag("score_valid", "whether there is a verdict; false means no score, not zero", |row| {
+    flag("score_valid", "whether there is a verdict; false means no score, not a score of zero", |row| {
         row.trial.score_valid.into()
     }),
     text("reason", "why the task isn't resolved (docs/report.md)", |row| row.trial.reason.into()),
@@ -133,35 +133,35 @@ pub static TRIALS: &[Column<CellFn>] = &[
         let peak = row.sandbox().and_then(|counts| counts.memory.peak_bytes);
         peak.map(|bytes| (bytes as f64 / f64::from(1 << 20) * 10.0).round() / 10.0).into()
     }),
-    count("oom_kills", "processes", "processes that the kernel killed for memory", |row| {
+    count("oom_kills", "processes", "processes that the kernel killed to free memory", |row| {
         row.sandbox().and_then(|counts| counts.memory.oom_kills).into()
     }),
-    number("throttled_seconds", "seconds", "time with the CPU quota used up, per CPU", |row| {
+    number("throttled_seconds", "seconds", "time during which the CPU quota was used up, per CPU", |row| {
         row.sandbox().and_then(|counts| counts.cpu.throttled_seconds).into()
     }),
     // Single-response trials.
-    flag("applied", "single-shot: part of the response was applied", |row| {
+    flag("applied", "single-shot: whether at least part of the response was applied", |row| {
         row.answer().map(|answer| answer.applied).into()
     }),
-    flag("whole", "single-shot: the whole response was applied", |row| {
+    flag("whole", "single-shot: whether the whole response was applied", |row| {
         row.answer().map(|answer| answer.whole).into()
     }),
     number(
         "shown_precision",
         "share",
-        "single-shot: share of shown files that the gold changes",
+        "single-shot: fraction of the shown files that the gold patch changes",
         |row| row.quality().map(|quality| quality.precision).into(),
     ),
     number(
         "shown_recall",
         "share",
-        "single-shot: share of the gold's files that were shown",
+        "single-shot: fraction of the gold patch's files that were shown",
         |row| row.quality().map(|quality| quality.recall).into(),
     ),
-    flag("shown_recall_all", "single-shot: all of the gold's files were shown", |row| {
+    flag("shown_recall_all", "single-shot: whether all of the gold patch's files were shown", |row| {
         row.quality().map(|quality| quality.recall_all).into()
     }),
-    text("interruptions", "whether the trial was resumed or started over", |row| {
+    text("interruptions", "how the trial was interrupted: resumed or started over", |row| {
         let all = &row.trial.interruptions;
         (!all.is_empty()).then(|| all.to_string()).into()
     }),
@@ -170,7 +170,7 @@ pub static TRIALS: &[Column<CellFn>] = &[
     }),
     // Endings.
     text("cause", "why the scaffold ended without a submission", |row| row.trial.cause.into()),
-    text("why", "the message of the scaffold, or of the model that refused", |row| {
+    text("why", "the scaffold's message, or the model's refusal", |row| {
         row.trial.why.as_deref().into()
     }),
     text("evidence_classes", "evidence against the verdict, by class", |row| {
@@ -187,7 +187,7 @@ pub static TRIALS: &[Column<CellFn>] = &[
     count("main_steps", "steps", "steps of the main agent, without sub-agents", |row| {
         row.spent().map(Spending::main_steps).into()
     }),
-    count("tool_calls", "calls", "tool calls in the record", |row| row.trial.tool_calls.into()),
+    count("tool_calls", "calls", "recorded tool calls", |row| row.trial.tool_calls.into()),
     count("malformed_calls", "calls", "tool calls with invalid arguments", |row| {
         row.trial.malformed_calls.into()
     }),
@@ -230,7 +230,7 @@ pub static TRIALS: &[Column<CellFn>] = &[
     count("cache_write_tokens", "tokens", "class: input, written to a cache", |row| {
         row.classes().cache_write.into()
     }),
-    count("cache_write_1h_tokens", "tokens", "part of cache_write kept for an hour", |row| {
+    count("cache_write_1h_tokens", "tokens", "part of cache_write_tokens that is cached for an hour", |row| {
         row.classes().cache_write_1h.into()
     }),
     count("output_visible_tokens", "tokens", "class: output, without reasoning", |row| {
@@ -239,7 +239,7 @@ pub static TRIALS: &[Column<CellFn>] = &[
     count("reasoning_tokens", "tokens", "class: output, reasoning", |row| {
         row.classes().reasoning.into()
     }),
-    flag("usage_estimated", "some tokens were counted locally, not by the endpoint", |row| {
+    flag("usage_estimated", "whether some tokens were counted locally, not by the endpoint", |row| {
         row.spent().map(|spent| spent.estimated).into()
     }),
     count("side_requests", "requests", "side requests with a response", |row| {
@@ -251,10 +251,10 @@ pub static TRIALS: &[Column<CellFn>] = &[
     count("side_output_tokens", "tokens", "part of output_tokens used by side requests", |row| {
         row.spent().map(|spent| spent.side_output_tokens).into()
     }),
-    count("grace_answers", "responses", "responses after the limit; in no other column", |row| {
+    count("grace_answers", "responses", "responses received after the limit was reached; not counted in any other column", |row| {
         row.spent().map(|spent| spent.grace_answers).into()
     }),
-    number("grace_cost_usd", "US dollars", "cost of responses after the limit", |row| {
+    number("grace_cost_usd", "US dollars", "cost of the responses received after the limit was reached", |row| {
         row.spent().map(|spent| spent.grace_cost_usd).into()
     }),
     count("earlier_tries", "tries", "discarded tries of the trial", |row| {

@@ -14,7 +14,7 @@ use proctor_types::{
 
 use crate::report::{submitted, trial};
 
-/// Returns a trial whose attempt cost this many dollars.
+/// Returns a trial that cost this many dollars.
 fn priced_trial(arm: &str, task: &str, resolved: bool, dollars: f64) -> TrialResult {
     let mut one = trial(arm, task, submitted(), Some(f64::from(u8::from(resolved))));
     let spent = &mut one.outcome.as_mut().unwrap().spent;
@@ -22,7 +22,8 @@ fn priced_trial(arm: &str, task: &str, resolved: bool, dollars: f64) -> TrialRes
     one
 }
 
-/// Returns two arms: `a` resolves the first five of 20 tasks at 10 cents each, `b` the first 15 at 13 cents.
+/// Returns two arms on 20 tasks: `a` resolves the first five at 10 cents each, and `b` resolves the
+/// first 15 at 13 cents.
 fn two_arms() -> Vec<TrialResult> {
     let tasks = 0..20;
     tasks
@@ -39,7 +40,7 @@ fn headline_names_better_arm_effect_and_price() {
     let all = headlines(&comparison);
     assert_eq!(all.len(), 1);
     assert!(all[0].distinguishable && all[0].difference == 0.5, "{all:?}");
-    // b comes first, and the ends of the interval are swapped, too.
+    // `b` is named first, and the ends of the interval are swapped accordingly.
     let pair = &comparison.pairs[0];
     assert_eq!((pair.a.as_str(), pair.difference), ("a", Some(-0.5)));
     let [lower, upper] = pair.interval_adjusted.unwrap().map(|end| -end * 100.0);
@@ -58,7 +59,7 @@ fn headline_names_better_arm_effect_and_price() {
 fn headline_reports_no_clear_difference_if_it_may_be_chance() {
     let mut trials = two_arms();
     for one in &mut trials {
-        // The arms differ on one task only.
+        // The arms differ only in one task.
         let resolved = one.task == TaskId::new("t00") && one.arm_name == "b";
         let verdict = one.verdict.as_mut().unwrap();
         (verdict.resolved, verdict.passed_rate) = (resolved, f64::from(u8::from(resolved)));
@@ -119,7 +120,7 @@ fn cost_per_resolved_interval_grows_with_missing_verdicts() {
     assert!(lower > 0.2 && lower < 0.39 && upper > 0.39 && upper < 0.9, "{cost:?}");
     assert_eq!(each.tokens.unwrap().value, 20.0 * 10_150.0 / 10.0);
 
-    // A trial without a verdict may turn out either way.
+    // A trial without a verdict may turn out to be resolved or not.
     trials[0].verdict = None;
     let open = build_report(trials.clone()).arms[0].per_resolved.unwrap().cost_usd.unwrap();
     assert!(open.value > cost.value && open.upper.unwrap() > upper && open.lower.unwrap() <= lower);

@@ -508,7 +508,8 @@ fn sentences_agree_with_interval_and_p_value() {
 
 #[test]
 fn compare_mentions_repositories_if_they_change_the_conclusion() {
-    // 40 tasks of four repositories. In only one of them, a resolves all ten tasks and b resolves none.
+    // 40 tasks from four repositories. In only one repository, `a` resolves all ten tasks and `b`
+    // resolves none.
     let arms = |spread: bool| {
         let mut trials = Vec::new();
         for task in 0..40 {
@@ -535,7 +536,8 @@ fn compare_mentions_repositories_if_they_change_the_conclusion() {
     assert!(pair.sentence.ends_with(": distinguishable."), "{}", pair.sentence);
 }
 
-/// Returns two arms on that many tasks: a resolves the first `a` of them, b the first `b`.
+/// Returns two arms on this many tasks: `a` resolves the first `a` tasks, and `b` the first `b`
+/// tasks.
 fn gated_arms(tasks: usize, a: usize, b: usize) -> Vec<TrialResult> {
     (0..tasks)
         .flat_map(|task| [trial("a", task, 1, Some(task < a)), trial("b", task, 1, Some(task < b))])
@@ -559,7 +561,7 @@ fn gate_result_follows_the_interval() {
     let found = evaluate_gate("a >= b - 5", &worse);
     assert_eq!(found.result, GateResult::Failed, "{found:?}");
     assert!(found.sentence.starts_with("gate a >= b - 5: failed: difference -30.0 points"));
-    // From the other arm's point of view, the same numbers have the opposite sign.
+    // If the arms are swapped, the same numbers have the opposite sign.
     let turned = evaluate_gate("b >= a - 5", &worse);
     assert_eq!(turned.result, GateResult::Passed);
     assert_eq!(turned.difference, found.difference.map(|value| -value));

@@ -22,7 +22,8 @@ fn featurebench_main_table_and_errors_match_hand_counts() {
         of("t4", 0.0, &[("NameError", 3)]),
     ]);
     let arm = &report.arms[0];
-    // Resolved: the tasks whose tests all pass. Passed: the mean of 100, 25, 80 and 0 %, not 10 of 20 tests.
+    // Resolved: the tasks whose tests all pass. Passed: the mean of 100, 25, 80 and 0 %, as opposed
+    // to 10 of 20 tests.
     assert_eq!((arm.resolved, arm.resolved_rate, arm.passed_rate), (1, 0.25, 0.5125));
     let value = serde_json::to_value(&report).unwrap();
     assert_eq!(
@@ -35,8 +36,8 @@ fn featurebench_main_table_and_errors_match_hand_counts() {
     );
 }
 
-/// Returns a single-response trial. `shown`: precision and recall of the shown files, and whether all
-/// of gold's files were shown.
+/// Returns a single-response trial. `shown` contains the precision and recall of the shown files,
+/// and whether all of the gold patch's files were shown.
 fn single_shot_trial(
     task: usize,
     shown: (f64, f64, bool),
@@ -57,9 +58,9 @@ fn single_shot_trial(
 #[test]
 fn feabench_tables_and_figure_match_hand_counts() {
     let mut trials = vec![
-        // The correct files as a share of the shown files (precision) and of gold's files (recall),
-        // per trial: 1 of 2 and 1 of 1; 1 of 4 and 1 of 2; 2 of 5 and 2 of 2; 1 of 1 and 1 of 1; 0
-        // of 4.
+        // Each trial's precision is the number of correct files out of the shown files. Its recall
+        // is the number of correct files out of the gold patch's files. Per trial: 1 of 2 and 1 of
+        // 1; 1 of 4 and 1 of 2; 2 of 5 and 2 of 2; 1 of 1 and 1 of 1; 0 of 4.
         single_shot_trial(1, (0.5, 1.0, true), true, 1),
         single_shot_trial(2, (0.25, 0.5, false), false, 1),
         single_shot_trial(3, (0.4, 1.0, true), false, 2),

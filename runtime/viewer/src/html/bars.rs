@@ -1,4 +1,4 @@
-//! Tables with a bar in each cell: failure reasons, limits, exceptions.
+//! Tables of failure reasons, limits and exceptions, with a bar in each cell.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::html::{figures::NumberedArms, plot::round_to_hundredth};
 
-/// A table of arms with a bar in each cell.
+/// A table with one column per arm and a bar in each cell.
 #[derive(Debug, Serialize)]
 pub(crate) struct BarTable {
     pub(crate) first: &'static str,
@@ -25,11 +25,11 @@ pub(crate) struct BarRow {
 #[derive(Debug, Serialize)]
 pub(crate) struct BarCell {
     pub(crate) text: String,
-    /// Width of the bar in percent of the cell. 0 means no bar.
+    /// Width of the bar as a percentage of the cell's width. 0 means no bar.
     pub(crate) width: f64,
 }
 
-/// Builds rows with a value for each arm. The largest bar stands for `most`, or for the largest
+/// Builds rows with a value for each arm. A bar of full width represents `most`, or the largest
 /// value if `most` is `None`.
 fn bar_table(
     (first, caption): (&'static str, &'static str),
@@ -76,7 +76,7 @@ pub(crate) fn limits_table(study: &NumberedArms<'_>) -> Option<BarTable> {
         let cells: Vec<f64> = study.iter().map(|(_, arm)| share(arm)).collect();
         (kind.replace('_', " "), cells)
     };
-    let caption = "Share of all trials that ended at their own limit.";
+    let caption = "Fraction of all trials that ended at their own limit.";
     bar_table(("limit", caption), kinds.into_iter().map(row).collect(), Some(1.0), percent)
 }
 

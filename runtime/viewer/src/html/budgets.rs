@@ -1,4 +1,4 @@
-//! Budget curves: the share of trials resolved within a budget.
+//! Budget curves: the fraction of trials resolved within a budget.
 
 use proctor_report::{
     ArmReport, BudgetCurve, Curve, CurvePoint, Report, UsageKind, abbreviate_count, budget_curves,
@@ -14,17 +14,18 @@ use crate::html::{
 /// Number of points on a curve. More points would make no visible difference.
 const CURVE_POINTS: usize = 400;
 
-/// A budget curve of each arm, with its numbers.
+/// The budget curves of all arms, with their numbers in a table.
 #[derive(Debug, Serialize)]
 pub(crate) struct BudgetChart {
     pub(crate) plane: PlaneChart,
     pub(crate) legend: Vec<(usize, String)>,
     pub(crate) caption: String,
-    /// Each row has a budget, and a cell for each arm in the legend.
+    /// Each row has a budget and one cell for each arm in the legend.
     pub(crate) rows: Vec<(String, Vec<String>)>,
 }
 
-/// Returns the share of trials that resolve their task within a budget, for each kind of budget.
+/// Returns a chart for each kind of budget, with the fraction of trials that resolve their task
+/// within that budget.
 pub(crate) fn budget_charts(report: &Report, arms: &NumberedArms<'_>) -> Vec<BudgetChart> {
     let study: Vec<&ArmReport> = arms.iter().map(|(_, arm)| *arm).collect();
     let number_of = |curve: &ArmReport| {
@@ -80,9 +81,9 @@ pub(crate) fn budget_charts(report: &Report, arms: &NumberedArms<'_>) -> Vec<Bud
                 dots: Vec::new(),
             },
             legend: named.iter().map(|(number, arm)| (*number, arm.name.clone())).collect(),
-            caption: "Share of all trials that resolve their task within this limit. A trial may \
-                      have a solution before it ends, so a real limit would give at least this \
-                      share."
+            caption: "Fraction of all trials that resolve their task within this limit. A trial may \
+                      have a solution before it ends, so with a real limit the fraction would be \
+                      at least this high."
                 .to_owned(),
             rows: axis
                 .tick_values()
@@ -99,7 +100,7 @@ pub(crate) fn budget_charts(report: &Report, arms: &NumberedArms<'_>) -> Vec<Bud
     UsageKind::ALL.into_iter().filter_map(budget).collect()
 }
 
-/// Returns a chart of a `proctor curve` result, which is based on graded snapshots.
+/// Returns a chart for a `proctor curve` result, which is based on graded snapshots.
 pub(crate) fn graded_curve_chart(
     curve: &Curve,
     index: usize,
@@ -171,8 +172,8 @@ pub(crate) fn graded_curve_chart(
             dots,
         },
         legend: drawn.iter().map(|(number, arm, _)| (*number, arm.name.clone())).collect(),
-        caption: "Results under each limit, computed from the work directory that each trial had \
-                  at that point. Hollow points: the model knew a larger limit."
+        caption: "Results under each limit, computed from the state of each trial's work directory \
+                  at that point. Hollow points: the prompt stated a larger limit."
             .to_owned(),
         rows: ats
             .into_iter()

@@ -13,14 +13,14 @@ use crate::html::plot::{
     round_to_tenth, tick,
 };
 
-/// Arms under study with their numbers, counted from 1.
+/// The arms under study. Each arm has a number, counted from 1.
 pub(crate) type NumberedArms<'a> = [(usize, &'a ArmReport)];
 
-/// If an interval ends beyond this many times the largest value, it is cut off at the edge of the
-/// chart.
+/// If an interval's end exceeds the largest value by more than this factor, the interval is cut off
+/// at the edge of the chart.
 const MAX_OVERSHOOT: f64 = 4.0;
 
-/// Charts the share of trials that resolve their task.
+/// Charts the fraction of trials that resolve their task.
 pub(crate) fn resolved_chart(arms: &NumberedArms<'_>) -> StripChart {
     let rows = arms.iter().map(|(number, arm)| StripRow {
         value: format!("{} ({}/{})", percent(arm.resolved_rate), arm.resolved, arm.trials),
@@ -29,7 +29,7 @@ pub(crate) fn resolved_chart(arms: &NumberedArms<'_>) -> StripChart {
     share_chart("resolved", "Tasks resolved", rows.collect())
 }
 
-/// Charts the share of fail-to-pass tests that pass.
+/// Charts the fraction of fail-to-pass tests that pass.
 pub(crate) fn passed_chart(arms: &NumberedArms<'_>) -> StripChart {
     let rows = arms
         .iter()
@@ -75,9 +75,9 @@ pub(crate) fn forest_plots(comparison: &Comparison) -> Vec<StripChart> {
         .collect()
 }
 
-/// Charts the paired differences of one metric with their intervals, one row per pair of arms.
-/// Returns `None` if no pair has a difference. As in the headlines, the arm that resolves more is
-/// named first.
+/// Charts one metric's paired differences with their intervals, one row per pair of arms. Returns
+/// `None` if no pair has a difference. As in the headlines, the arm that resolves more is named
+/// first.
 fn forest_plot(comparison: &Comparison, metric: &str, title: &str) -> Option<StripChart> {
     let same_arms = |one: &Pair, next: &Pair| one.a_arm == next.a_arm && one.b_arm == next.b_arm;
     let of_pair = |metrics: &[Pair]| {
@@ -148,12 +148,12 @@ fn format_points(share: f64) -> String {
 pub(crate) struct CostChart {
     pub(crate) plane: PlaneChart,
     pub(crate) legend: Vec<(usize, String)>,
-    /// Whether each arm is on the Pareto front, by the arm's number.
+    /// Whether each arm is on the Pareto front. The key is the arm's number.
     #[serde(skip)]
     pub(crate) on_front: BTreeMap<usize, bool>,
 }
 
-/// Builds the chart from the arms that call a model and have a known cost. Returns `None` if
+/// Builds the chart from the arms that call a model and whose cost is known. Returns `None` if
 /// nothing was billed.
 pub(crate) fn cost_chart(arms: &NumberedArms<'_>) -> Option<CostChart> {
     let priced = |(_, arm): &&(usize, &ArmReport)| arm.model.is_some() && arm.paid.cost_known;
@@ -218,8 +218,8 @@ pub(crate) fn cost_chart(arms: &NumberedArms<'_>) -> Option<CostChart> {
     })
 }
 
-/// Returns the path of a step function. It rises at each point and is level between points and up
-/// to the right edge.
+/// Returns the SVG path of a step function. The function rises at each point and is level between
+/// the points and from the last point to the right edge.
 pub(crate) fn step_function_path(points: &[(f64, f64)]) -> String {
     let Some((first, _)) = points.first() else { return String::new() };
     let mut path = format!("M {first} 100");
@@ -231,8 +231,8 @@ pub(crate) fn step_function_path(points: &[(f64, f64)]) -> String {
     path + &format!(" L 100 {level}")
 }
 
-/// Formats a tick in dollars. Uses as many decimals as the step needs, and at least two if there
-/// are cents.
+/// Formats a tick label in dollars, with as many decimals as the step requires, and at least two if
+/// the step is not a whole number.
 pub(crate) fn format_dollar_tick(step: f64, value: f64) -> String {
     if value == 0.0 || step >= 1.0 {
         return format!("${value:.0}");
@@ -241,7 +241,7 @@ pub(crate) fn format_dollar_tick(step: f64, value: f64) -> String {
     format!("${value:.digits$}")
 }
 
-/// Charts dollars per resolved trial. `None` if no arm has a price.
+/// Charts dollars per resolved trial. Returns `None` if no arm has a price.
 pub(crate) fn cost_per_resolved_chart(arms: &NumberedArms<'_>) -> Option<StripChart> {
     let each = |arm: &ArmReport| arm.per_resolved.and_then(|each| each.cost_usd);
     let title = "Dollars per resolved trial";
@@ -250,7 +250,7 @@ pub(crate) fn cost_per_resolved_chart(arms: &NumberedArms<'_>) -> Option<StripCh
     amount_chart(["each-cost", title, caption], arms, each, dollars, format_dollar_tick)
 }
 
-/// Charts tokens per resolved trial. `None` if no arm's tokens are counted.
+/// Charts tokens per resolved trial. Returns `None` if no arm's tokens were counted.
 pub(crate) fn tokens_per_resolved_chart(arms: &NumberedArms<'_>) -> Option<StripChart> {
     let each = |arm: &ArmReport| arm.per_resolved.and_then(|each| each.tokens);
     let title = "Tokens per resolved trial";
@@ -261,7 +261,8 @@ pub(crate) fn tokens_per_resolved_chart(arms: &NumberedArms<'_>) -> Option<Strip
     })
 }
 
-/// Builds a chart with one row per arm. `tick` receives the step of the scale and the value.
+/// Builds a chart with one row per arm. `tick` formats a tick label from the scale's step and the
+/// tick's value.
 fn amount_chart(
     [id, title, caption]: [&str; 3],
     arms: &NumberedArms<'_>,
@@ -310,8 +311,8 @@ fn amount_chart(
     })
 }
 
-/// Returns the CSS class of an arm's color. There are six colors, so further arms are distinguished
-/// only by their numbers.
+/// Returns the number of an arm's color class. There are six colors, so further arms are
+/// distinguished only by their numbers.
 pub(crate) fn arm_color_class(number: usize) -> usize {
     (number + 5) % 6 + 1
 }

@@ -1,4 +1,4 @@
-//! The matrix of trials (task x arm x attempt) of each run, restricted by a filter.
+//! Each run's matrix of trials (task x arm x attempt), restricted by a filter.
 
 use minijinja::Error;
 use serde::Serialize;
@@ -8,19 +8,19 @@ use super::{Links, templates::render_template};
 /// A cell of the matrix.
 #[derive(Debug, Clone, Serialize)]
 pub struct MatrixCell {
-    /// Address of the trial, relative to the root.
+    /// The trial's address, relative to the root.
     pub href: String,
     pub attempt: u32,
     pub word: &'static str,
     /// CSS class: `yes`, `no` or `open`.
     pub class: &'static str,
-    /// How the trial ended, and why its task is not resolved. Each is one of a fixed set of words.
+    /// How the trial ended, and why its task is not resolved. Both come from fixed sets of words.
     pub ending: String,
     pub reason: String,
     pub steps: String,
 }
 
-/// A task with its cells by arm.
+/// A task's row, with its cells by arm.
 #[derive(Debug, Clone, Serialize)]
 pub struct MatrixRow {
     pub task: String,
@@ -36,18 +36,18 @@ pub struct Matrix {
     pub run: String,
     /// The run's progress, as a sentence.
     pub state: String,
-    /// The addresses of running trials, and their current activity.
+    /// The addresses of running trials, with a description of their current activity.
     pub going_on: Vec<(String, String)>,
-    /// The name and the result of each arm.
+    /// The name and result of each arm.
     pub arms: Vec<(String, String)>,
     pub rows: Vec<MatrixRow>,
     pub findings: Vec<String>,
 }
 
-/// The reader's filter. Empty strings match everything.
+/// The filter that the user entered. Empty strings match everything.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Filter {
-    /// Words that occur in a task, arm, ending or reason.
+    /// Words to look for in a trial's task, arm, ending and reason.
     pub text: String,
     pub arm: String,
     pub outcome: String,
@@ -58,7 +58,7 @@ pub struct Filter {
     pub page: usize,
 }
 
-/// The options of the filter, with the number of trials for each.
+/// The choices that the filter offers, with the number of trials for each.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct FilterOptions {
     pub arms: Vec<(String, u64)>,
@@ -66,19 +66,19 @@ pub struct FilterOptions {
     pub reasons: Vec<(String, u64)>,
 }
 
-/// The content of the first page.
+/// The content of the home page.
 #[derive(Debug, Clone, Serialize)]
 pub struct Overview {
     pub runs: Vec<Matrix>,
     pub filter: Filter,
     pub choices: FilterOptions,
-    /// Number of trials that match the filter, and of all trials.
+    /// Number of trials that match the filter, then the number of all trials.
     pub shown: usize,
     pub of: usize,
     pub pages: usize,
-    /// The address of this filter without the page number, relative to the root.
+    /// The address of the page with this filter, relative to the root and without the page number.
     pub again: String,
-    /// Whether some trials have not ended yet.
+    /// Whether the page may still change because work on some trials is not finished.
     pub live: bool,
 }
 

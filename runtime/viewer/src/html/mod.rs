@@ -1,7 +1,8 @@
-//! HTML pages: the report as one file, and the viewer's pages. They load no external resources.
+//! HTML pages: the report as a single file, and the viewer's pages. The pages load no external
+//! resources.
 //!
-//! Text from a run is always escaped and never treated as markup. Values enter a page only in
-//! `templates.rs`.
+//! Text from a run is always escaped and never treated as markup. Only `templates.rs` inserts
+//! values into pages.
 
 mod bars;
 mod budgets;

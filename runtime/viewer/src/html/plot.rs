@@ -1,19 +1,19 @@
 //! Geometry of the report's charts. Horizontal positions are percentages, so that text has the same
-//! size on a phone and on paper. Templates and the style sheet define how charts look.
+//! size on a phone and on paper. The templates and the style sheet define how charts look.
 
 use serde::Serialize;
 
-/// Position, label, and the class that aligns the label with it.
+/// A tick's position and label, and the CSS class that aligns the label with the position.
 pub(crate) type Tick = (f64, String, &'static str);
 
-/// A chart of rows with a name, a mark on a common scale, and the value as text.
+/// A chart whose rows each have a name, a mark on a common scale, and the value as text.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct StripChart {
     pub(crate) id: String,
     pub(crate) title: String,
     pub(crate) caption: String,
     pub(crate) ticks: Vec<Tick>,
-    /// The position of 0, unless it is at the left edge.
+    /// The position of 0. `None` if 0 is at the left edge.
     pub(crate) zero: Option<f64>,
     pub(crate) rows: Vec<StripRow>,
 }
@@ -21,15 +21,15 @@ pub(crate) struct StripChart {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct StripRow {
     pub(crate) name: String,
-    /// The arm's number. A pair of arms has 0.
+    /// The arm's number. 0 for a pair of arms.
     pub(crate) number: usize,
     /// Whether the difference is statistically distinguishable from 0.
     pub(crate) strong: bool,
     /// Start and width of the bar.
     pub(crate) bar: Option<(f64, f64)>,
-    /// Both ends of the interval.
+    /// Start and end of the interval.
     pub(crate) range: Option<(f64, f64)>,
-    /// Whether the range continues beyond the scale.
+    /// Whether the interval continues beyond the scale.
     pub(crate) open: bool,
     pub(crate) point: Option<f64>,
     pub(crate) value: String,
@@ -52,7 +52,7 @@ pub(crate) struct PlaneChart {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Line {
     pub(crate) class: String,
-    /// SVG path data in percent of both axes.
+    /// SVG path data, in percent of each axis.
     pub(crate) path: String,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Dot {
     pub(crate) name: String,
     pub(crate) x: f64,
     pub(crate) y: f64,
-    /// Upper and lower end of the whisker.
+    /// Upper and lower ends of the whisker.
     pub(crate) range: Option<(f64, f64)>,
     pub(crate) filled: bool,
     /// The offset of the number's label from the point, in pixels.
@@ -80,26 +80,26 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// The scale of shares, from 0 to 1.
+    /// A scale for fractions, from 0 to 1.
     pub(crate) const SHARES: Self = Self { end: 1.0, step: 0.25 };
 
-    /// Returns a scale that includes `most`.
+    /// Returns a scale that ends at or above `most`.
     pub(crate) fn up_to(most: f64) -> Self {
         let step = round_step(most / 4.0);
         Self { end: (most / step - 1e-9).ceil().max(1.0) * step, step }
     }
 
-    /// Returns the position of a value, from the left or from the bottom.
+    /// Returns a value's position, measured from the left or from the bottom.
     pub(crate) fn position(&self, value: f64) -> f64 {
         round_to_hundredth(100.0 * (value / self.end).clamp(0.0, 1.0))
     }
 
-    /// Returns the position of a value, from the top.
+    /// Returns a value's position, measured from the top.
     pub(crate) fn position_from_top(&self, value: f64) -> f64 {
         round_to_hundredth(100.0 - self.position(value))
     }
 
-    /// Returns the values with a tick.
+    /// Returns the values at which the scale has ticks.
     pub(crate) fn tick_values(&self) -> impl Iterator<Item = f64> {
         let step = self.step;
         (0..=(self.end / step).round() as u32).map(move |count| f64::from(count) * step)
@@ -114,8 +114,8 @@ impl Axis {
     }
 }
 
-/// Creates a tick. The label of a tick at the edge of a chart is aligned so that it stays on the
-/// page.
+/// Creates a tick. If the tick is at the edge of a chart, its label is aligned so that it stays
+/// inside the page.
 pub(crate) fn tick(at: f64, label: String) -> Tick {
     let anchor = if at < 2.0 {
         "start"
@@ -127,17 +127,17 @@ pub(crate) fn tick(at: f64, label: String) -> Tick {
     (at, label, anchor)
 }
 
-/// Formats a tick, such as `25 %`. Uses one decimal (`0.5 %`) if whole numbers cannot distinguish
-/// the ticks.
+/// Formats a tick label, such as `25 %`. Uses one decimal (`0.5 %`) if whole numbers would make
+/// several labels equal.
 pub(crate) fn format_percent_tick(share: f64) -> String {
     let percent = round_to_tenth(share * 100.0);
     if percent.fract() == 0.0 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
 }
 
-/// Returns where to draw the number of each point. No two numbers overlap, even on a phone.
-/// Positions are in percent.
+/// Returns where to draw each point's number, so that no two numbers overlap even on a phone. Point
+/// positions are in percent.
 pub(crate) fn label_offsets(points: &[(f64, f64)]) -> Vec<(i32, i32, &'static str)> {
-    /// Pixels per percent at a width of 390 pixels.
+    /// Pixels per percent in a chart that is 390 pixels wide.
     const PIXELS_PER_PERCENT_X: f64 = 3.0;
     const PIXELS_PER_PERCENT_Y: f64 = 2.2;
     const CHOICES: [(i32, i32, &str); 4] =
@@ -162,7 +162,7 @@ pub(crate) fn label_offsets(points: &[(f64, f64)]) -> Vec<(i32, i32, &'static st
     chosen
 }
 
-/// Returns 1, 2 or 5 times a power of ten, at least `least`.
+/// Returns the smallest 1, 2 or 5 times a power of ten that is at least `least`.
 pub(crate) fn round_step(least: f64) -> f64 {
     if least <= 0.0 || !least.is_finite() {
         return 1.0;
@@ -172,7 +172,7 @@ pub(crate) fn round_step(least: f64) -> f64 {
     times.unwrap_or(10.0) * power
 }
 
-/// Rounds to a tenth, because more digits would only make the file larger.
+/// Rounds to a tenth. More digits would only make the file larger.
 pub(crate) fn round_to_tenth(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }

@@ -1,4 +1,4 @@
-//! `report --format html`.
+//! Renders the page for `report --format html`.
 
 use std::{
     collections::BTreeSet,
@@ -31,23 +31,23 @@ use super::{
     tiles::{TaskChart, task_chart},
 };
 
-/// Maximum number of tests to name in a trial's row. Further tests are only counted.
+/// Maximum number of tests named in a trial's row. Any further tests are only counted.
 const MAX_NAMED_TESTS: usize = 20;
 
 /// The input of a report page.
 #[derive(Debug, Clone)]
 pub struct ReportPage<'a> {
     pub report: &'a Report,
-    /// `None` with one arm.
+    /// `None` if there is only one arm.
     pub comparison: Option<&'a Comparison>,
-    /// The trials that the report was built from.
+    /// The trials from which the report was built.
     pub trials: &'a [TrialResult],
     pub runs: &'a [RunPage],
-    /// Curves from `proctor curve` to draw.
+    /// Curves computed by `proctor curve` that the page shows.
     pub curves: &'a [Curve],
 }
 
-/// A run and its name on the page.
+/// A run, with the name that the page uses for it.
 #[derive(Debug, Clone)]
 pub struct RunPage {
     /// The name of the run directory.
@@ -57,7 +57,7 @@ pub struct RunPage {
 
 #[derive(Serialize)]
 struct ReportContext<'a> {
-    /// The numbers of arms, tasks and trials.
+    /// The number of arms, tasks and trials, as text.
     scale: String,
     complete: bool,
     headlines: Vec<HeadlineRow>,
@@ -78,17 +78,17 @@ struct ReportContext<'a> {
     /// The arms under study.
     arms: Vec<ArmRow<'a>>,
     controls: Vec<ArmRow<'a>>,
-    /// Arms and controls, in plan order.
+    /// Arms under study and controls, in plan order.
     everyone: Vec<ArmRow<'a>>,
     ks: Vec<u32>,
     endings: BTreeSet<&'a str>,
     groups: Vec<GroupTable<'a>>,
-    /// The classes of evidence that at least one arm has, with a cell for each arm.
+    /// The classes of evidence found against at least one arm's verdicts, with one cell per arm.
     classes: Vec<(EvidenceClass, Vec<u64>)>,
     evidence: Vec<EvidenceRow<'a>>,
     repeats: String,
     variance: Vec<VarianceRow<'a>>,
-    /// The effect of limits and waits, with a cell for each arm.
+    /// How limits and waits affected the trials, with one cell per arm.
     noise: Vec<(&'static str, Vec<String>)>,
     resumed: Vec<ResumedRow<'a>>,
     findings: Vec<Finding>,
@@ -106,7 +106,7 @@ struct ResumedRow<'a> {
 
 #[derive(Serialize)]
 struct ArmRow<'a> {
-    /// Counted from 1, the same in every table and plot. A control has 0.
+    /// Counted from 1 and the same in every table and plot. 0 for a control.
     number: usize,
     #[serde(flatten)]
     report: &'a ArmReport,
@@ -118,7 +118,8 @@ struct ArmRow<'a> {
     /// Dollars and tokens per resolved trial.
     cost_each: String,
     tokens_each: String,
-    /// Says whether no other arm is better in both cost and score. Empty if the cost is unknown.
+    /// Whether the arm is on the Pareto front of cost and score, in words. Empty if the cost is
+    /// unknown.
     on_front: &'static str,
 }
 
@@ -128,7 +129,7 @@ struct PairRow<'a> {
     pair: &'a Pair,
     /// Whether this is the first row for its two arms.
     first: bool,
-    /// Whether the difference is in points rather than units.
+    /// Whether the difference is in percentage points instead of the metric's unit.
     is_share: bool,
     /// Whether one of the arms is a control.
     control: bool,
@@ -137,7 +138,7 @@ struct PairRow<'a> {
 #[derive(Serialize)]
 struct Finding {
     text: String,
-    /// Whether this line gives details of the finding before it.
+    /// Whether this line gives details about the previous finding.
     deeper: bool,
 }
 
@@ -183,7 +184,9 @@ struct RunRow<'a> {
 
 /// Renders the whole page.
 ///
-/// A template refers to a name that does not exist. The content of a run cannot cause this.
+/// # Errors
+/// Fails if a template refers to a name that does not exist. The content of a run cannot cause
+/// this.
 pub fn render_report(page: &ReportPage<'_>) -> Result<String, Error> {
     let report = page.report;
     let study: Vec<(usize, &ArmReport)> = (1..).zip(report.arms_under_study()).collect();
@@ -322,7 +325,7 @@ fn pair_rows(comparison: Option<&Comparison>) -> Vec<PairRow<'_>> {
     rows
 }
 
-/// Returns the doubtful verdicts of each arm, by class of evidence.
+/// Returns the number of doubtful verdicts of each arm, by class of evidence.
 fn evidence_class_rows(arms: &[ArmReport]) -> Vec<(EvidenceClass, Vec<u64>)> {
     let of = |arm: &ArmReport, class| arm.evidence_classes.get(&class).copied().unwrap_or(0);
     let rows = EvidenceClass::ALL.into_iter();
@@ -330,8 +333,8 @@ fn evidence_class_rows(arms: &[ArmReport]) -> Vec<(EvidenceClass, Vec<u64>)> {
     rows.filter(|(_, counts)| counts.iter().any(|count| *count > 0)).collect()
 }
 
-/// Returns the evidence that makes a result doubtful. A missing canary does not count for a single
-/// trial: one line of the findings counts all of them.
+/// Returns the evidence that makes a trial's result doubtful. Missing canaries are left out here,
+/// because one line of the findings counts them for all trials.
 fn evidence_rows<'a>(trial: &'a TrialResult, arm: &'a str) -> Vec<EvidenceRow<'a>> {
     let Some(verdict) = &trial.verdict else { return Vec::new() };
     if verdict.integrity < Integrity::Suspect {

@@ -1,19 +1,19 @@
-//! The results of a search in a run.
+//! Renders the results of a search in runs.
 
 use minijinja::Error;
 use serde::Serialize;
 
 use super::{Links, templates::render_template};
 
-/// A match of a search.
+/// A match found by a search.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Hit {
-    /// The trial's readable name, and its address relative to the root.
+    /// The trial's readable name, followed by its address relative to the root.
     pub trial: String,
     pub href: String,
-    /// The step. 0 means before the first response.
+    /// The step that contains the match. 0 means before the first response.
     pub step: u64,
-    /// The kind of text: `message`, `output` and the like.
+    /// The kind of text that contains the match: `message`, `output` and so on.
     pub place: String,
     pub before: String,
     pub found: String,
@@ -29,15 +29,15 @@ pub struct Hit {
 pub struct SearchResults {
     pub text: String,
     pub pattern: bool,
-    /// A trial's address. Empty if all trials were searched.
+    /// Address of the trial that was searched. Empty if all trials were searched.
     pub trial: String,
     pub hits: Vec<Hit>,
-    /// Whether there are more matches than are shown.
+    /// Whether there were more matches than the page shows.
     pub cut: bool,
-    /// Number of journals that were searched, and number of all journals.
+    /// Number of journals that were searched, then the number of all journals.
     pub read: usize,
     pub of: usize,
-    /// Why the search failed. Empty if it didn't.
+    /// Why the search was rejected. Empty if it was not.
     pub refused: String,
 }
 

@@ -1,4 +1,4 @@
-//! Trials of one task side by side, and where they diverge.
+//! Renders one task's trials side by side, and finds where they diverge.
 
 use minijinja::Error;
 use serde::Serialize;
@@ -17,14 +17,14 @@ pub struct TrialColumn {
     pub class: &'static str,
     pub detail: String,
     pub steps: Vec<StepRow>,
-    /// The trial's complete step at which the trials diverge.
+    /// The trial's full step at the point where the trials diverge.
     pub at: Option<Step>,
 }
 
-/// A trial of the task that the reader can select.
+/// A trial that the user can select for the page.
 #[derive(Debug, Clone, Serialize)]
 pub struct TrialChoice {
-    /// The value in the query string.
+    /// The trial's value in the query string.
     pub value: String,
     pub name: String,
     pub shown: bool,
@@ -45,16 +45,17 @@ struct PageContext<'a> {
 /// Where trials diverge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Divergence {
-    /// Number of identical steps at the beginning.
+    /// Number of identical steps at the start of all trials.
     pub alike: usize,
-    /// The first identical step after which the trials saw different results, counted from 1.
+    /// The first of the identical steps after which the trials received different results, counted
+    /// from 1.
     pub saw: Option<usize>,
-    /// Whether the trials are identical throughout.
+    /// Whether the trials are identical from start to end.
     pub never: bool,
 }
 
-/// Finds where trials diverge. Two steps are the same if they made the same calls or, without
-/// calls, wrote the same message.
+/// Finds where trials diverge. Two steps count as the same if they made the same calls. Without
+/// calls, they must have written the same message.
 pub fn find_divergence(all: &[&[StepRow]]) -> Divergence {
     let Some((first, others)) = all.split_first() else {
         return Divergence { alike: 0, saw: None, never: true };

@@ -1,18 +1,18 @@
-//! One step of a trial, as a row of a page.
+//! A row that summarizes one step of a trial.
 
 use serde::Serialize;
 
-/// One step of a trial, as a row.
+/// A row that summarizes one step of a trial.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct StepRow {
     /// The step's number, counted from 1. Step 0 is everything before the first response.
     pub number: u64,
-    /// Seconds since the attempt began.
+    /// Seconds since the try began.
     pub at: f64,
     /// Seconds from the request to the end of the step's tool calls.
     pub seconds: f64,
     pub tool_seconds: f64,
-    /// Seconds in requests to the endpoint, without waits.
+    /// Seconds spent in requests to the endpoint, without waits.
     pub model_seconds: f64,
     /// Seconds spent in backoff and queues.
     pub waited_seconds: f64,
@@ -20,8 +20,8 @@ pub struct StepRow {
     pub input: u64,
     pub output: u64,
     pub cost_usd: Option<f64>,
-    /// A summary of the step: the tools with the first words of their calls or, without calls, the
-    /// first words of the message.
+    /// A summary of the step: for each call, the tool's name and the first words of the call.
+    /// Without calls, the first words of the message.
     pub did: Vec<String>,
     /// Whether a tool failed or a call could not be parsed.
     pub failed: bool,
@@ -29,13 +29,13 @@ pub struct StepRow {
     pub tests: bool,
     /// Number of new, changed and removed paths.
     pub changed: u64,
-    /// Requests to the egress proxy, and how many of them it denied.
+    /// Number of requests to the egress proxy, then how many of them the proxy denied.
     pub requests: u64,
     pub denied: u64,
     /// Number of failed requests to the endpoint.
     pub resends: u64,
-    /// Hashes of the step's actions and of the results that it saw. Two steps with equal hashes
-    /// did, or saw, the same.
+    /// Hashes of the step's actions and of the results that it received. If two steps have equal
+    /// hashes, their actions or results are the same.
     #[serde(skip)]
     pub act: u64,
     #[serde(skip)]

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::html::figures::NumberedArms;
 
-/// Maximum number of comparisons that get a headline. The forest plot shows the others.
+/// Maximum number of comparisons that get a headline. The forest plot shows all of them.
 const MAX_HEADLINES: usize = 6;
 /// Maximum number of failure reasons named in an arm's line.
 const MAX_NAMED_REASONS: usize = 3;
@@ -43,11 +43,11 @@ pub(crate) struct VarianceRow<'a> {
     name: &'a str,
     between_tasks: f64,
     between_attempts: f64,
-    /// Number of tasks that only some attempts resolve.
+    /// Number of tasks that some attempts resolve and others don't.
     mixed: usize,
 }
 
-/// Formats the size of the report: `3 arms and 2 controls, 30 tasks, 150 trials`.
+/// Formats the report's size: `3 arms and 2 controls, 30 tasks, 150 trials`.
 pub(crate) fn format_report_size(report: &Report) -> String {
     let tasks: BTreeSet<_> = report.tasks.iter().map(|trial| &trial.task).collect();
     let controls = match report.controls().len() {
@@ -113,8 +113,8 @@ pub(crate) fn attempts_note(report: &Report) -> String {
                                measured. The intervals cover the choice of tasks."
             .to_owned(),
         Some(most) => format!(
-            "Each task has {most} attempts. Differences between attempts at one task are chance; \
-             the table shows their share of the variance."
+            "Each task has {most} attempts. Differences between attempts at the same task are \
+             due to chance; the table shows their part of the variance."
         ),
     }
 }

@@ -1,4 +1,4 @@
-//! The templates. Values enter a page only here.
+//! Loads and fills in the templates. No other module inserts values into pages.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::html::figures::arm_color_class;
 
-/// A file of `templates/`, by its name.
+/// Includes files from `templates/` and pairs them with their names.
 macro_rules! files {
     ($($name:literal),+ $(,)?) => {
         [$(($name, include_str!(concat!("../../templates/", $name)))),+]
@@ -36,7 +36,7 @@ static FILES: [(&str, &str); 13] = files![
     "viewer.html",
 ];
 
-/// The style sheet of self-contained pages.
+/// The style sheets of self-contained pages.
 const STYLE: [&str; 2] =
     [include_str!("../../templates/style.css"), include_str!("../../templates/report.css")];
 
@@ -44,7 +44,9 @@ static TEMPLATES: LazyLock<Result<Environment<'static>, Error>> = LazyLock::new(
 
 /// Fills in a template.
 ///
-/// A template refers to a name that does not exist. No value can cause this.
+/// # Errors
+/// Fails if a template refers to a name that does not exist. The values in `filling` cannot cause
+/// this.
 pub(crate) fn render_template(name: &str, filling: impl Serialize) -> Result<String, Error> {
     let templates =
         TEMPLATES.as_ref().map_err(|error| Error::new(error.kind(), error.to_string()))?;
@@ -56,10 +58,10 @@ fn environment() -> Result<Environment<'static>, Error> {
     let blocks = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?;
     templates.set_syntax(blocks);
     templates.set_undefined_behavior(UndefinedBehavior::SemiStrict);
-    // Escape every template as HTML, whatever its name.
+    // Escape values as HTML in every template, whatever the template's name.
     templates.set_auto_escape_callback(|_| AutoEscape::Html);
     templates.set_formatter(|out, state, value| match value.as_str() {
-        // Text that was rendered by a template is already escaped.
+        // Text that a template has rendered is already escaped.
         Some(text) if !value.is_safe() => {
             escape_formatter(out, state, &Value::from(escape_unprintable(text).into_owned()))
         }
@@ -91,7 +93,7 @@ fn environment() -> Result<Environment<'static>, Error> {
     Ok(templates)
 }
 
-/// Returns the content security policy source that allows exactly this text.
+/// Returns the source expression for a content security policy that allows exactly this text.
 fn hash_source(text: &str) -> String {
     let hex = sha256_hex(text.as_bytes());
     let byte = |at: usize| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();

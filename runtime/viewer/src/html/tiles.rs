@@ -11,13 +11,13 @@ use crate::html::{
 
 /// Height of a strip in pixels.
 const HEIGHT: f64 = 26.0;
-/// With more tasks than this, tiles have no gaps, and neighbors with the same result are merged
-/// into one tile.
+/// With more tasks than this, tiles have no gaps, and adjacent tasks with the same result are
+/// merged into one tile.
 const MAX_SEPARATE_TILES: usize = 60;
 /// With more tasks than this, the table is collapsed.
 const MAX_EXPANDED_TASKS: usize = 40;
 
-/// All tasks, easiest first.
+/// The results of all tasks, easiest task first.
 #[derive(Debug, Serialize)]
 pub(crate) struct TaskChart {
     pub(crate) sentence: String,
@@ -35,8 +35,8 @@ pub(crate) struct TaskStrip {
     pub(crate) value: String,
 }
 
-/// One task, or several adjacent tasks with the same result. `x` and `width` are percentages, `y`
-/// and `height` pixels.
+/// One task, or several adjacent tasks with the same result. `x` and `width` are in percent, `y`
+/// and `height` in pixels.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Tile {
     pub(crate) x: f64,
@@ -58,7 +58,7 @@ pub(crate) struct TaskCell {
     pub(crate) text: String,
 }
 
-/// Returns `None` with fewer than two tasks.
+/// Builds the chart. Returns `None` if there are fewer than two tasks.
 pub(crate) fn task_chart(report: &Report, arms: &NumberedArms<'_>) -> Option<TaskChart> {
     let study: Vec<_> = arms.iter().map(|(_, arm)| *arm).collect();
     let mut grid = build_grid(report, &study);
@@ -67,7 +67,7 @@ pub(crate) fn task_chart(report: &Report, arms: &NumberedArms<'_>) -> Option<Tas
         return None;
     }
     let [all, none, some] = grid.task_counts();
-    // The sort is stable, so equally hard tasks keep plan order.
+    // The sort is stable, so equally hard tasks stay in plan order.
     grid.rows.sort_by(|one, other| other.score().total_cmp(&one.score()));
     let strips = arms.iter().enumerate().map(|(index, (number, arm))| TaskStrip {
         number: *number,
@@ -113,7 +113,8 @@ fn cell_class(trials: &[&TaskReport]) -> &'static str {
     }
 }
 
-/// Returns the tiles of one arm. A task that the arm did not resolve has no tile.
+/// Returns one arm's tiles. A task has no tile if the arm resolved it in no attempt and all
+/// attempts have a verdict.
 fn tiles(grid: &Grid<'_>, arm: usize) -> Vec<Tile> {
     let count = grid.rows.len();
     let wide = 100.0 / count as f64;

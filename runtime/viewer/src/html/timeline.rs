@@ -1,5 +1,5 @@
-//! The time and budget chart of a trial. It shows where the time went, and how close the trial came
-//! to each limit.
+//! A chart of a trial's time and budget. The chart shows how the trial spent its time and how close
+//! it came to each limit.
 
 use serde::Serialize;
 
@@ -11,15 +11,15 @@ const RIGHT: f64 = 580.0;
 /// Height of the strip that shows the steps.
 const STRIP_TOP: f64 = 24.0;
 const STRIP_THICKNESS: f64 = 18.0;
-/// Vertical positions of the budget lines: fully used, and unused.
+/// Vertical positions of a budget line: when the limit is used up, and when nothing is used.
 const FULL_Y: f64 = 74.0;
 const EMPTY_Y: f64 = 194.0;
-/// Minimum distance between the names of two lines.
+/// Minimum vertical distance between the labels of two lines, in pixels.
 const LABEL_GAP: f64 = 15.0;
-/// Maximum number of steps to draw separately. With more steps, neighbors are merged.
+/// Maximum number of steps that are drawn separately. In longer trials, adjacent steps are merged.
 const MAX_DRAWN_STEPS: usize = 400;
 
-/// A limit of a trial's budget.
+/// A limit in a trial's budget.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChartLimit {
     pub kind: ChartLimitKind,
@@ -87,7 +87,7 @@ pub(crate) struct Timeline {
     thick: f64,
     full: f64,
     empty: f64,
-    /// Position and label of each tick.
+    /// Each tick's position and label.
     ticks: Vec<(f64, String)>,
     parts: Vec<Part>,
     lines: Vec<Line>,
@@ -101,7 +101,7 @@ struct Part {
     width: f64,
 }
 
-/// The used share of a limit over time.
+/// The fraction of a limit that is used, over time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Line {
     name: &'static str,
@@ -115,7 +115,7 @@ struct Line {
     label_y: f64,
 }
 
-/// Returns `None` if there are no steps.
+/// Builds the chart. Returns `None` if there are no steps.
 pub(crate) fn timeline(rows: &[StepRow], caps: &[ChartLimit]) -> Option<Timeline> {
     let (first, last) = (rows.first()?, rows.last()?);
     let (begin, end) = (first.at.min(last.at), last.at + last.seconds);
@@ -169,7 +169,7 @@ fn line(rows: &[StepRow], cap: ChartLimit, dash: usize, x: &impl Fn(f64) -> f64)
     }
 }
 
-/// Moves the names at the ends of the lines apart, so that they do not overlap.
+/// Moves the labels at the lines' ends apart, so that they do not overlap.
 fn spread_labels(lines: &mut [Line]) {
     lines.sort_by(|a, b| a.end_y.total_cmp(&b.end_y));
     let mut free = 0.0_f64;

@@ -1,4 +1,4 @@
-//! A trial as a timeline, and the page of one step.
+//! Renders the page of a trial with its steps, and the page of a single step.
 
 use minijinja::Error;
 use serde::Serialize;
@@ -12,10 +12,11 @@ use super::{
 
 /// Number of steps shown before and after the current one.
 const NEARBY_STEPS: usize = 60;
-/// Maximum number of rows shown from each end of a trial. Rows in between are left out.
+/// Maximum number of steps shown at the start of a trial, and at its end. Steps in between are left
+/// out.
 const MAX_ROWS_PER_END: usize = 1_000;
 
-/// One complete step.
+/// One step with all its details.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Step {
     pub row: StepRow,
@@ -23,12 +24,12 @@ pub struct Step {
     pub reasoning: String,
     pub calls: Vec<Call>,
     pub urls: Vec<EgressRequest>,
-    /// Notes about failed requests and about what ended the trial.
+    /// Notes about failed requests, interruptions and reached limits.
     pub notes: Vec<String>,
     /// What the step changed in the work directory.
     pub diff: String,
     /// Differences between the work directory before the first step and after this step. Empty if
-    /// they are the same as `diff`.
+    /// they equal `diff`.
     pub so_far: String,
     pub sends: Vec<EndpointRequest>,
     /// Labels that people gave the step.
@@ -37,7 +38,7 @@ pub struct Step {
     pub workspace: Option<Folder>,
 }
 
-/// A person's label of a trial or a step.
+/// A label that a person gave a trial or a step.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ShownLabel {
     /// The step, or `None` if the label is for the whole trial.
@@ -65,7 +66,7 @@ pub struct Call {
     pub arguments: String,
     /// `None` if the call never returned.
     pub shown: Option<String>,
-    /// The hash of the whole output, if `shown` is only part of it.
+    /// The hash of the full output, if `shown` is only part of the output.
     pub full: Option<String>,
     pub exit_status: Option<i32>,
     pub seconds: Option<f64>,
@@ -81,7 +82,7 @@ pub struct EgressRequest {
     pub why: String,
 }
 
-/// An expected test, with the lines of the log that concern it.
+/// An expected test, with the grading log's lines about the test.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct TestLine {
     /// `F2P` or `P2P`.
@@ -90,8 +91,8 @@ pub struct TestLine {
     pub status: String,
     pub passed: bool,
     pub log: String,
-    /// The address of a search for this test's name in the trial, relative to the root. Empty if
-    /// the test passed.
+    /// The address of a search for this test's name within the trial, relative to the root. Empty
+    /// if the test passed.
     pub speaks: String,
 }
 
@@ -108,7 +109,7 @@ pub struct Trial {
     pub reason: String,
     pub why: Vec<String>,
     pub integrity: String,
-    /// The effect of interruptions as text. Empty if there were none.
+    /// What interruptions did to the trial, as text. Empty if there were none.
     pub interruptions: String,
     /// Kind, details and steps of each finding.
     pub evidence: Vec<(String, String, Vec<u64>)>,
@@ -120,7 +121,7 @@ pub struct Trial {
     pub wall_seconds: f64,
     /// The budget's limits, in words.
     pub limits: Vec<String>,
-    /// The limits that can be drawn as a chart.
+    /// The limits that the chart can show.
     #[serde(skip)]
     pub caps: Vec<ChartLimit>,
     /// The address of the page that shows the task's trials side by side, relative to the root.
@@ -130,7 +131,7 @@ pub struct Trial {
     pub damage: Vec<String>,
     /// Labels that people gave the trial and its steps.
     pub labels: Vec<ShownLabel>,
-    /// The trial's files in the record.
+    /// The paths of the trial's files in the record.
     pub files: Vec<String>,
 }
 
@@ -142,7 +143,8 @@ struct TrialContext<'a> {
     gold: &'a str,
     timeline: Option<Timeline>,
     first: &'a [StepRow],
-    /// The steps in the middle that have no row: the first step, and the number of steps.
+    /// The rows that are left out in the middle: the first omitted step, and the number of omitted
+    /// steps.
     left_out: Option<(u64, usize)>,
     last: &'a [StepRow],
     ways: Vec<StepLink>,
@@ -170,11 +172,11 @@ struct StepLink {
     rel: Option<&'static str>,
 }
 
-/// Whether a shortcut stops at a step.
+/// Whether a shortcut stops at this step.
 type StepFilter = fn(&StepRow) -> bool;
 
-/// Returns the links from a step to other steps. If `from` is 0, the search starts before the first
-/// step.
+/// Returns the links from a step to other steps. With `from` = 0, the links lead to the first
+/// matching steps of the trial.
 fn step_links(rows: &[StepRow], from: u64) -> Vec<StepLink> {
     let kinds: [([char; 2], [&'static str; 2], StepFilter); 4] = [
         (['j', 'k'], ["next step", "previous step"], |_| true),
@@ -197,11 +199,12 @@ fn step_links(rows: &[StepRow], from: u64) -> Vec<StepLink> {
     ways
 }
 
-/// Renders the page of a trial. `patch` is the final diff, which is shown next to `gold`. `live`
-/// means that the trial has not ended.
+/// Renders a trial's page. `patch` is the final diff, which is shown next to `gold`. `live` means
+/// that the trial has not ended.
 ///
-/// A template refers to a name that does not exist. The content of a run cannot cause this. The
-/// same applies to all pages.
+/// # Errors
+/// Fails if a template refers to a name that does not exist. The content of a run cannot cause
+/// this. The same applies to all other pages.
 pub fn render_trial(
     trial: &Trial,
     links: &Links<'_>,
@@ -224,7 +227,7 @@ pub fn render_trial(
     render_template("trial.html", filling)
 }
 
-/// Renders the page of a step. `trial` is the trial's name, `rows` are all its steps.
+/// Renders a step's page. `trial` is the trial's name, and `rows` are all of its steps.
 ///
 /// # Errors
 /// See [`render_trial`].

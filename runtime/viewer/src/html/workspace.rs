@@ -1,14 +1,14 @@
-//! The work directory after a step, as shown on the step's page.
+//! The work directory after a step, as the step's page shows it.
 
 use serde::Serialize;
 
 /// A directory within the work directory.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Folder {
-    /// The parent directories from the top down to this one. Each has its address relative to the
-    /// step's.
+    /// The directories from the top of the work directory down to this one, each with its address
+    /// relative to the step's address.
     pub above: Vec<(String, String)>,
-    /// Directories first.
+    /// The directory's entries. Directories come first.
     pub entries: Vec<Entry>,
     /// Number of entries that are not listed because there are too many.
     pub left_out: usize,
@@ -22,15 +22,15 @@ pub struct Folder {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Entry {
     pub name: String,
-    /// The address, relative to the step's. Empty if the entry cannot be opened.
+    /// The entry's address, relative to the step's address. Empty if the entry cannot be opened.
     pub href: String,
     pub is_folder: bool,
-    /// For a directory: the number of paths below it, and how many of them the step changed.
+    /// For a directory: the number of paths below it, then how many of them the step changed.
     pub paths: u64,
     pub changed: u64,
     /// For a file: its size in bytes.
     pub size: u64,
-    /// How this step changed the entry: `new`, `changed`, `gone`, or empty.
+    /// How the step changed the entry: `new`, `changed`, `gone`, or empty if it did not.
     pub mark: &'static str,
     /// The target of a symbolic link. Empty for other entries.
     pub link: String,
@@ -43,10 +43,10 @@ pub struct OpenedFile {
     pub path: String,
     pub hash: String,
     pub text: String,
-    /// Whether only the beginning is shown.
+    /// Whether only the beginning of the file is shown.
     pub is_cut: bool,
-    /// Whether the record contains the content.
+    /// Whether the record contains the file's content.
     pub is_kept: bool,
-    /// Why no text is shown.
+    /// Why the file is not shown as text. Empty if it is shown.
     pub why_not: String,
 }

@@ -70,8 +70,8 @@ fn trial(arm: &Arm, task: usize, resolved: Option<bool>, cost_usd: f64) -> Trial
     }
 }
 
-/// Renders a page: `a` resolves five tasks at 10 cents per trial, `b` fifteen at 13, and `c` four
-/// at 20, with one verdict missing. `gold` resolves all tasks, `noop` none.
+/// Renders a page: `a` resolves five tasks at 10 cents per trial, `b` 15 at 13 cents, and `c` four
+/// at 20 cents, with one verdict missing. `gold` resolves all tasks, and `noop` none.
 fn render_page(curves: &[Curve]) -> String {
     let arms = ["a", "b", "c", "gold", "noop"].map(arm);
     let mut trials = Vec::new();
@@ -127,7 +127,7 @@ fn find_by_class<'a>(node: Node<'a, 'a>, class: &str) -> Vec<Node<'a, 'a>> {
     node.descendants().filter(|node| has_class(node, class)).collect()
 }
 
-/// Returns the cells of each row of a table's body.
+/// Returns the cells of each row in a table's body.
 fn rows(table: Node<'_, '_>) -> Vec<Vec<String>> {
     let body = table.descendants().find(|node| node.has_tag_name("tbody")).unwrap();
     let rows = body.children().filter(|node| node.has_tag_name("tr"));
@@ -255,7 +255,7 @@ fn tasks_are_sorted_easiest_first() {
         cells.filter(|cell| has_class(cell, class)).count()
     };
     assert_eq!([count("all"), count("none"), count("unknown")], [24, 35, 1]);
-    // There is a tile for each resolved task, and one for the missing verdict.
+    // There is one tile for each resolved task, and one for the missing verdict.
     let strips = find_by_class(tasks, "tiles");
     let tiles: Vec<usize> =
         strips.iter().map(|strip| find_by_class(*strip, "tile").len() - 1).collect();
@@ -290,8 +290,8 @@ fn budget_curves_cover_usage_and_graded_snapshots() {
     };
     let page = render_page(&[curve]);
     let tree = parse_page(&page);
-    // The trials of the first task took 10 steps, those of the fifth took 14. Each trial is five
-    // percent.
+    // The trials of the first task took 10 steps, and those of the fifth took 14. Each trial counts
+    // as five percent.
     let figure =
         by_id(&tree, "plot-within-steps").ancestors().find(|node| node.has_tag_name("figure"));
     let figure = figure.unwrap();

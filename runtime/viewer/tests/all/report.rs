@@ -1,4 +1,4 @@
-//! Tests for the report page of trials in which every text is hostile.
+//! Tests for the report page of trials whose texts are all hostile.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
@@ -13,9 +13,8 @@ use proctor_viewer::html::{ReportPage, RunPage, render_report};
 use roxmltree::{Document, ParsingOptions};
 use serde_json::json;
 
-/// Attacks that text from a run may contain: markup, the end of the surrounding element, a
-/// template, escape sequences, marks that change the text direction, and bytes that XML does not
-/// allow.
+/// Attacks that a run's text may contain: markup, the end of the surrounding element, a template,
+/// escape sequences, characters that change the text direction, and bytes that XML does not allow.
 const HOSTILE_TEXTS: [&str; 9] = [
     "<script>alert(1)</script>",
     "\"><img src=https://evil.example/x onerror=alert(1)>",
@@ -111,7 +110,7 @@ fn trial(arm: &Arm, task: usize, passed: Option<f64>) -> TrialResult {
     }
 }
 
-/// Renders a page with two arms with hostile names on four tasks, and one trial without a verdict.
+/// Renders a page about four tasks and two arms with hostile names. One trial has no verdict.
 fn hostile_page() -> String {
     let arms = [arm("first"), arm("second")];
     let mut trials = Vec::new();
@@ -149,8 +148,8 @@ fn hostile_page() -> String {
     render_report(&page).unwrap()
 }
 
-/// Parses the page as XML, which is stricter than any browser. Pages are written so that an XML
-/// parser accepts them.
+/// Parses the page as XML, which is stricter than any browser. The templates write XML-compatible
+/// HTML.
 fn parse_page(page: &str) -> Document<'_> {
     let body = page.strip_prefix("<!doctype html>\n").unwrap();
     Document::parse_with_options(body, ParsingOptions::default()).unwrap()
@@ -209,8 +208,8 @@ fn report_page_escapes_hostile_text() {
     for attribute in tree.descendants().flat_map(|node| node.attributes().collect::<Vec<_>>()) {
         assert!(known.contains(&attribute.name()), "{}", attribute.name());
     }
-    // Every attack must be readable in full, either unchanged or with its active characters written
-    // as visible escapes.
+    // Every attack must be readable in full, either unchanged or with its active characters
+    // replaced by visible escapes.
     let text: String =
         tree.descendants().filter(|node| node.is_text()).filter_map(|node| node.text()).collect();
     for trick in HOSTILE_TEXTS {

@@ -1,4 +1,4 @@
-//! Tests for the viewer's pages of a trial in which every text is hostile.
+//! Tests for the viewer's pages of a trial whose texts are all hostile.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 

@@ -1,4 +1,4 @@
-//! Turns one test file into a verified level-2 task, or rejects it with a reason.
+//! Creates a verified level-2 task from one test file, or rejects the file with a reason.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,19 +29,20 @@ use crate::{
     freeze::{RUNS, Statuses, run_patched_tests, statuses_of},
 };
 
-/// The README in the agent's initial work directory, as in FeatureBench.
+/// The README in the agent's initial work directory. The same text as in FeatureBench.
 const README: &str = include_str!("../../../../../prompts/featurebench/readme.md");
 
-/// Name of the variant in which all functions return `None`.
+/// Name of the variant whose functions all return `None`.
 const IDLE: &str = "idle";
 
-/// Maximum number of tests listed in a reason.
+/// Maximum number of tests named in a rejection reason.
 const MAX_LISTED_TESTS: usize = 3;
 
 impl CandidateContext<'_> {
-    /// Creates a level-2 task from a test file, or returns the reason for rejecting it.
+    /// Creates a level-2 task from a test file, or returns the reason why the file was rejected.
     ///
-    /// A fault that has nothing to do with the test file, so a retry may help.
+    /// # Errors
+    /// Fails if a fault occurs that has nothing to do with the test file. A retry may help.
     pub(in crate::collect) async fn build_level_two(&self, file: &str) -> Result<Outcome, Fault> {
         match self.try_build_level_two(file).await {
             Ok(made) => Ok(Outcome::Task(Box::new(made))),
@@ -152,7 +153,7 @@ impl CandidateContext<'_> {
             );
             return Err(StopReason::Reject("oracle", why));
         }
-        // A test that checks for the library's own classes fails with every rewrite.
+        // If a test checks for the library's own classes, it fails with every rewrite.
         let whole = steady.iter().all(|id| passes("gold", id));
         task.fail_to_pass =
             steady.iter().filter(|id| passes("gold", id) && fails("empty", id)).cloned().collect();
@@ -174,7 +175,7 @@ impl CandidateContext<'_> {
         solvability.remove_left_out(&mut task)?;
         if !task.fail_to_pass.iter().any(|id| fails(IDLE, id)) {
             let why =
-                "functions that do nothing resolve it, because its tests check no return value";
+                "functions that do nothing resolve the task, because its tests check no return values";
             return Err(StopReason::Reject("verify", why.to_owned()));
         }
         self.reject_constant_copies(&task, &plan, &constants).await?;
@@ -239,8 +240,8 @@ impl CandidateContext<'_> {
         Ok(VerifiedTask { task, row, facts, solvability })
     }
 
-    /// Returns the top-level names of the tops, which tests can import. For a method, this is the
-    /// name of its class.
+    /// Returns the tops' top-level names, which tests can import. A method is imported through its
+    /// class, so its top-level name is the class's.
     fn top_level_names(&self, tops: &BTreeSet<usize>) -> BTreeSet<TopLevelName> {
         let objects = tops.iter().filter_map(|&number| self.objects.list.get(number));
         let owner = |object: &crate::collect::objects::Object| TopLevelName {
@@ -250,14 +251,14 @@ impl CandidateContext<'_> {
         objects.map(owner).collect()
     }
 
-    /// Whether an object is private. The statement does not show private objects, and attributes
-    /// the exceptions that they raise to their callers.
+    /// Whether an object is private. The statement does not show private objects and attributes
+    /// their exceptions to their callers.
     fn is_private(&self, number: usize) -> bool {
         let object = self.objects.list.get(number);
         object.is_some_and(|it| it.name().starts_with('_') && !it.name().ends_with("__"))
     }
 
-    /// Runs the rewritten tests with the library and a package side by side.
+    /// Runs the rewritten tests with both the library and a package installed.
     async fn run_with_package(
         &self,
         task: &Task,
@@ -279,7 +280,8 @@ impl CandidateContext<'_> {
         Ok(statuses_of(ran, side)?)
     }
 
-    /// Rejects the task if a copy whose functions all return the same constant resolves it.
+    /// Rejects the task if it is resolved by a copy of the library whose functions all return the
+    /// same constant.
     async fn reject_constant_copies(
         &self,
         task: &Task,
@@ -299,7 +301,7 @@ impl CandidateContext<'_> {
         Ok(())
     }
 
-    /// Rejects the task if re-exporting the library's own objects resolves it.
+    /// Rejects the task if a package that re-exports the library's own objects resolves it.
     async fn reject_shim(
         &self,
         task: &Task,

@@ -1,5 +1,5 @@
-//! Creates packages for level 2. The gold solution contains a copy of the library. Variants of it
-//! are used for checks, such as one that re-exports the library's own objects.
+//! Creates packages for level 2. The gold solution contains a copy of the library. Other packages
+//! serve as checks, such as one that re-exports the library's own objects.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +23,7 @@ use crate::{
     collect::project::Project,
 };
 
-/// The `setup.py` that FeatureBench's statements prescribe.
+/// The `setup.py` that FeatureBench's statements require.
 const SETUP: &str = "\
 from setuptools import setup, find_packages
 setup(
@@ -33,10 +33,10 @@ setup(
 )
 ";
 
-/// Calls that import a module by its name in a string.
+/// Calls that import a module whose name is given as a string.
 const DYNAMIC_IMPORT_CALLS: [&str; 2] = ["import_module(", "__import__("];
 
-/// Files of a package, by path.
+/// A package's files, by path.
 pub(in crate::collect) type Files = BTreeMap<String, String>;
 
 /// Returns the package without any code.
@@ -47,7 +47,7 @@ pub(super) fn empty_package() -> Files {
     ])
 }
 
-/// Returns a copy in which the requested functions do nothing but return a given value.
+/// Returns a copy of the package whose requested functions do nothing but return a given value.
 pub(super) fn constant_copy(
     copy: &Files,
     project: &Project,
@@ -72,11 +72,11 @@ pub(super) fn shim(requested: &BTreeSet<TopLevelName>) -> Files {
     with_exports(requested, "")
 }
 
-/// Returns a package with a copy of the library modules that the objects need. The copied modules
-/// import each other and not the library.
+/// Returns a package with a copy of the library modules that the requested objects need. The copied
+/// modules import each other instead of the library.
 ///
 /// # Errors
-/// The reason why a module cannot be copied, as a sentence.
+/// Returns a sentence that says why a module cannot be copied.
 pub(super) fn library_copy(
     tree: &Path,
     project: &Project,
@@ -87,7 +87,7 @@ pub(super) fn library_copy(
     let mut open: Vec<String> = requested.iter().map(|owner| owner.module.clone()).collect();
     let (mut seen, mut out) = (BTreeSet::new(), with_exports(requested, "."));
     while let Some(module) = open.pop() {
-        // `module` may be a name within a module, so try its parent as well.
+        // `module` may be a name inside a module, so try its parent as well.
         if let Some((package, _)) = module.rsplit_once('.') {
             open.push(package.to_owned());
         }
@@ -106,7 +106,7 @@ pub(super) fn library_copy(
     Ok(out)
 }
 
-/// Returns the patch that adds files to an empty tree.
+/// Returns a patch that adds the files to an empty tree.
 pub(super) fn package_patch(files: &Files) -> String {
     build_patch(files.iter().map(|(path, text)| (path.as_str(), None, Some(text.as_str()))))
 }
@@ -125,7 +125,7 @@ fn with_exports(requested: &BTreeSet<TopLevelName>, dot: &str) -> Files {
 
 struct ModuleCopy {
     text: String,
-    /// Dotted names of modules, or of objects in modules.
+    /// Dotted names of modules, or of objects inside modules.
     needs: BTreeSet<String>,
 }
 
@@ -164,7 +164,7 @@ struct ImportRedirector<'a> {
     is_package: bool,
     text: &'a str,
     modules: &'a BTreeMap<String, &'a String>,
-    /// Whether the file contains module names in strings and imports them, as plug-ins and lazy
+    /// Whether the file imports modules by names that it stores in strings, as plug-ins and lazy
     /// imports do.
     by_name: bool,
     needs: BTreeSet<String>,
@@ -196,8 +196,8 @@ impl ImportRedirector<'_> {
         self.roots.contains(module.split('.').next().unwrap_or(module))
     }
 
-    /// If a string names a module of the library, or an object in one, redirects it to the copy. A
-    /// name without a dot is not changed, because it may be an ordinary word.
+    /// If a string names a module of the library, or an object in such a module, redirects the name
+    /// to the copy. A name without a dot is left unchanged, because it may be an ordinary word.
     fn redirect_name(&mut self, literal: &ExprStringLiteral) {
         if !self.by_name {
             return;
@@ -333,7 +333,7 @@ mod tests {
              from agent_code.pkg.deep import c as d\n\ndef f():\n    return 1\n"
         );
         assert!(made["agent_code/pkg/deep/b.py"].contains("import agent_code.pkg.deep.c as c"));
-        // Only strings that name a module of the library change.
+        // Only strings that name one of the library's modules are changed.
         let named = &made["agent_code/pkg/deep/c.py"];
         assert!(named.contains("\"agent_code.pkg.deep.e.made\", \"p\": \"pkg\""), "{named}");
         assert!(named.contains("'see pkg.deep.e', 'pkg.none'"), "{named}");

@@ -1,5 +1,5 @@
-//! Level 2 of the tasks. The agent writes the package `agent_code` from scratch, with the functions
-//! and classes that a test file tests.
+//! Creates level-2 tasks. In these tasks, the agent writes the package `agent_code` from scratch,
+//! with the functions and classes that a test file tests.
 
 mod build;
 mod gold;

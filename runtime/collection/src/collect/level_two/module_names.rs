@@ -1,8 +1,8 @@
-//! Dotted module names of files, imports and top-level names.
+//! Dotted module names of files and imports, and top-level names in modules.
 
 use ruff_python_ast::StmtImportFrom;
 
-/// A top-level name of a module.
+/// A name at the top level of a module.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::collect) struct TopLevelName {
     /// Dotted module name.
@@ -17,7 +17,7 @@ pub(in crate::collect) fn module_name(file: &str, root: &str) -> String {
     stem.strip_suffix("/__init__").unwrap_or(stem).replace('/', ".")
 }
 
-/// Returns the dotted name of the module that an import statement in `module` imports from.
+/// Returns the dotted name of the module from which an import statement in `module` imports.
 pub(in crate::collect) fn imported_module(
     import: &StmtImportFrom,
     module: &str,
@@ -27,8 +27,8 @@ pub(in crate::collect) fn imported_module(
     if import.level == 0 {
         return named.unwrap_or_default().to_owned();
     }
-    // One dot refers to the package of the module. In the `__init__.py` of a package, it refers to
-    // that package itself.
+    // One dot refers to the package that contains the module. In a package's `__init__.py`, one dot
+    // refers to that package itself.
     let up = import.level as usize - usize::from(is_package);
     let mut parts: Vec<&str> = module.split('.').collect();
     parts.truncate(parts.len().saturating_sub(up));

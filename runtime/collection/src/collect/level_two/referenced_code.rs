@@ -1,5 +1,6 @@
-//! Finds library code that an interface refers to but that is not requested: constants, types and
-//! base classes. The statement shows it, because the agent needs it to write the interface.
+//! Finds library code that a requested interface refers to but that is not requested itself:
+//! constants, types and base classes. The statement shows this code, because the agent needs it to
+//! write the interface.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -20,15 +21,15 @@ use crate::{
     collect::project::Project,
 };
 
-/// Values with more lines or bytes are replaced by `...`.
+/// Values with more lines or bytes than this are replaced by `...`.
 const MAX_VALUE_LINES: usize = 6;
 const MAX_VALUE_BYTES: usize = 400;
-/// Limits for following names: the depth of references, and the bytes of shown code. Closer names
-/// are shown first.
+/// Limits for following references: their depth, and the total size of the shown code in bytes.
+/// Code that is closer to the interface is shown first.
 const MAX_REFERENCE_DEPTH: usize = 2;
 const MAX_CODE_BYTES: usize = 12_000;
 
-/// Returns the names that some code uses but does not define.
+/// Returns the names that the code uses but does not define.
 fn undefined_names(code: &str) -> BTreeSet<String> {
     let mut found = NameCollector::default();
     if let Ok(parsed) = parse_module(code) {
@@ -65,8 +66,8 @@ impl<'a> Visitor<'a> for NameCollector {
             Expr::Name(name) if name.ctx == ExprContext::Load => {
                 self.loaded.insert(name.id.to_string());
             }
-            // An annotation may be written as a string. The string in a `Literal` is not an
-            // annotation.
+            // An annotation may be written as a string. Strings inside a `Literal` are not
+            // annotations.
             Expr::StringLiteral(literal) if self.in_annotation => {
                 let words =
                     literal.value.to_str().split(|c: char| !c.is_alphanumeric() && c != '_');
@@ -97,11 +98,11 @@ struct Library<'a> {
 
 /// What a name in a module refers to.
 enum NameTarget {
-    /// A definition in the module, as code.
+    /// The code of a definition in the module.
     Code(String),
-    /// Another module of the library, and the name there.
+    /// A name in another module of the library: the module, then the name.
     Elsewhere(String, String),
-    /// An import from outside the library: the `from` module, if any, and the imported name.
+    /// An import from outside the library: the module after `from`, if any, then the imported name.
     Import(Option<String>, String),
 }
 
@@ -119,7 +120,7 @@ impl Library<'_> {
             .find_map(|stmt| self.resolve_in_statement(stmt, &text, name, (module, is_package)))
     }
 
-    /// Whether a module of the library defines a name, rather than only importing it.
+    /// Whether a module of the library defines a name, as opposed to importing it.
     fn defines(&self, module: &str, name: &str) -> bool {
         let Some(file) = self.files.get(module) else { return false };
         let text = fs::read_to_string(self.tree.join(file)).unwrap_or_default();
@@ -193,7 +194,7 @@ fn binds(target: &Expr, name: &str) -> bool {
     }
 }
 
-/// Returns an assignment, with a long value replaced by `...`.
+/// Returns an assignment's code. A long value is replaced by `...`.
 fn shorten_assignment(whole: &str, head: &str) -> String {
     match whole.lines().count() <= MAX_VALUE_LINES && whole.len() <= MAX_VALUE_BYTES {
         true => format!("{whole}\n"),
@@ -201,9 +202,9 @@ fn shorten_assignment(whole: &str, head: &str) -> String {
     }
 }
 
-/// Returns the library code that the `interfaces` refer to and that the tests import (`wanted`:
-/// module and name), without the requested objects. Imports are listed first. Class stubs include
-/// the private names in `used`. The text is empty if there is no such code.
+/// Returns the library code that the `interfaces` refer to or that the tests import (`wanted`:
+/// module and name), without the requested objects. Imports come first. Stubs of classes include
+/// the private names in `used`. Returns an empty text if there is no such code.
 pub(super) fn referenced_code(
     (tree, project): (&Path, &Project),
     requested: &BTreeSet<TopLevelName>,
@@ -227,7 +228,7 @@ pub(super) fn referenced_code(
             continue;
         }
         match library.resolve_name(&module, &name) {
-            // Skip a class that is too large, to leave room for the constants after it.
+            // Skip classes that are too large, so that later constants still fit.
             Some(NameTarget::Code(text)) if size + text.len() > MAX_CODE_BYTES => {}
             Some(NameTarget::Code(text)) => {
                 size += text.len();
@@ -308,7 +309,8 @@ mod tests {
         assert!(!said.contains("secret"));
         let plain = [(&f, "def f(a: int, b=None):\n    ...\n".to_owned())];
         assert_eq!(referenced_code(place, &requested, &plain, none), "");
-        // Names that the tests import are found even if a package re-exports them.
+        // Names that the tests import are found even if they import them from a package that
+        // re-exports them.
         let wanted = BTreeSet::from([("pkg.types".to_owned(), "HTML4".to_owned())]);
         let said = referenced_code(place, &requested, &plain, (&BTreeSet::new(), &wanted));
         assert_eq!(said, "HTML4 = \"html4\"\n");

@@ -1,7 +1,7 @@
 //! Rewrites a test file to import from `agent_code`, as in FeatureBench's level 2.
 //!
-//! Only names in import statements and attributes of imported modules change. The number of lines
-//! stays the same.
+//! Only names in import statements and attributes of imported modules are changed. The number of
+//! lines stays the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,18 +18,18 @@ use crate::carve::dotted_name;
 /// Name of the package that the agent must write.
 pub(super) const PACKAGE: &str = "agent_code";
 
-/// A rewritten test file, and the names that it imports from `agent_code`.
+/// A rewritten test file, with the names that it imports from `agent_code`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RewrittenTest {
     pub(super) text: String,
     pub(super) requested: BTreeSet<TopLevelName>,
 }
 
-/// Rewrites a test file to import `owners` from `agent_code`. Relative imports are resolved against `own`, the
-/// test file's dotted module name.
+/// Rewrites a test file so that it imports `owners` from `agent_code`. Relative imports are
+/// resolved against `own`, the test file's dotted module name.
 ///
 /// # Errors
-/// The reason why the file cannot be rewritten, as a sentence.
+/// Returns a sentence that says why the file cannot be rewritten.
 pub(super) fn rewrite(
     text: &str,
     own: &str,
@@ -46,7 +46,7 @@ pub(super) fn rewrite(
     }
     let parsed = parse_module(text).map_err(|error| format!("cannot parse it: {error}"))?;
     let mut found = Rewriter { own, by_name, ..Rewriter::default() };
-    // Collect the imports first, because a name may be used above its import.
+    // Collect the imports first, because a function may use a name that is imported further down.
     let mut imports = Imports(Vec::new());
     parsed.syntax().body.iter().for_each(|stmt| imports.visit_stmt(stmt));
     for stmt in &imports.0 {
@@ -91,11 +91,11 @@ type Span = std::ops::Range<usize>;
 struct Rewriter<'a> {
     own: &'a str,
     by_name: BTreeMap<&'a str, &'a TopLevelName>,
-    /// The module behind each local name. `import a.b` is recorded under the name `a.b`.
+    /// The module that each local name refers to. `import a.b` is recorded under the name `a.b`.
     bound: BTreeMap<String, String>,
-    /// The end offset of the statement that binds each local name.
+    /// The end offset of the import statement that binds each local name.
     modules: BTreeMap<String, usize>,
-    /// Local names of modules whose attributes are used.
+    /// Local names of the modules whose attributes the file uses.
     used: BTreeSet<String>,
     requested: BTreeSet<&'a TopLevelName>,
     edits: Vec<(Span, String)>,
@@ -165,7 +165,7 @@ impl<'a> Rewriter<'a> {
     }
 }
 
-/// Returns an import's module as written, with leading dots.
+/// Returns the module of an import as it is written, with leading dots.
 fn module_source(import: &StmtImportFrom) -> String {
     let module = import.module.as_deref().unwrap_or_default();
     format!("{}{module}", ".".repeat(import.level as usize))
@@ -199,7 +199,7 @@ impl<'a> Visitor<'a> for Rewriter<'_> {
 }
 
 impl Rewriter<'_> {
-    /// Returns the module that a dotted name refers to, given the imports.
+    /// Returns the module that a dotted name refers to, according to the imports.
     fn resolve_module(&self, local: &str) -> Option<String> {
         if let Some(module) = self.bound.get(local) {
             return Some(module.clone());
@@ -213,7 +213,7 @@ impl Rewriter<'_> {
         self.bound.keys().any(is_bound).then(|| local.to_owned())
     }
 
-    /// Returns the key of the import that binds a name: `import a.b` binds `a`.
+    /// Returns the key of the import that binds a name. `import a.b` binds `a`.
     fn binding_import(&self, name: String) -> String {
         if self.modules.contains_key(&name) {
             return name;
@@ -224,8 +224,8 @@ impl Rewriter<'_> {
     }
 }
 
-/// Whether an object of `module` can be imported from `imported`. This is the case for the module
-/// itself and for its parent packages, which may re-export the object.
+/// Whether an object of `module` can be imported from `imported`: either from the module itself, or
+/// from a parent package, which may re-export the object.
 fn is_importable_from(module: &str, imported: &str) -> bool {
     module == imported || module.strip_prefix(imported).is_some_and(|rest| rest.starts_with('.'))
 }

@@ -27,7 +27,7 @@ const FEATUREBENCH_TEMPLATE: &str =
 struct StatementVariables<'a> {
     title: String,
     overview: Option<&'a str>,
-    /// Further requirements of the tests, one sentence each.
+    /// Further things that the tests require, one sentence each.
     required: &'a [String],
     package: &'a str,
     version: &'a str,
@@ -36,7 +36,7 @@ struct StatementVariables<'a> {
     workdir: &'a str,
     black_links: String,
     interfaces: &'a [String],
-    /// Library code that the interfaces refer to.
+    /// Library code to which the interfaces refer.
     named: &'a str,
 }
 
@@ -47,14 +47,15 @@ pub(super) struct Interface<'a> {
     pub(super) shown_of: Vec<(&'a TopLevelName, String)>,
     /// The concatenated code of all objects.
     pub(super) hidden: String,
-    /// Attribute names that the tests access on any object.
+    /// Names of attributes that the tests access on any object.
     used: BTreeSet<String>,
-    /// Module and name of each object that the tests still import from the library.
+    /// The module and name of each object that the tests still import from the library.
     pub(super) wanted: BTreeSet<(String, String)>,
 }
 
 impl<'a> Interface<'a> {
-    /// `notes` returns the notes for the function at a dotted path in a file.
+    /// Reads the requested objects. `notes` returns the notes on the function at a dotted path in a
+    /// file.
     pub(super) fn from_source(
         tree: &Path,
         project: &Project,
@@ -82,10 +83,10 @@ impl<'a> Interface<'a> {
     }
 }
 
-/// Renders the statement in Proctor's and in FeatureBench's format.
+/// Renders the statement in Proctor's format and in FeatureBench's.
 ///
 /// # Errors
-/// A template cannot be rendered.
+/// Fails if a template cannot be rendered.
 pub(super) fn render_statements(
     tree: &Path,
     (project, overview, required): (&Project, Option<&str>, &[String]),
@@ -114,7 +115,7 @@ pub(super) fn render_statements(
         named: &named,
     };
     let own = render(PROCTOR_TEMPLATE, &filling)?;
-    // FeatureBench's template has no variable for `named`, so put it before the first interface.
+    // FeatureBench's template has no variable for `named`, so insert it before the first interface.
     let mut with_named = interfaces.clone();
     if let Some(first) = with_named.first_mut().filter(|_| !named.is_empty()) {
         *first = format!(
@@ -122,7 +123,7 @@ pub(super) fn render_statements(
         );
     }
     filling.interfaces = &with_named;
-    // It has no variable for requirements either, so append them to the overview.
+    // The template has no variable for requirements either, so append them to the overview.
     let overview = format!("{}{}", overview.unwrap_or_default(), format_requirements(required))
         .trim()
         .to_owned();

@@ -1,4 +1,4 @@
-//! Decides where an agent can find each requirement of the tests.
+//! Determines where an agent can find each thing that the tests require.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::collect::settings::SolvabilitySettings;
 
-/// The texts that a task shows to the agent or hides from it.
+/// The texts that a task shows to the agent or hides from the agent.
 pub(super) struct TaskTexts<'a> {
     /// The remaining code. Empty in a level-2 task.
     pub(super) tree: &'a VisibleText,
@@ -18,17 +18,18 @@ pub(super) struct TaskTexts<'a> {
     pub(super) limits: &'a SolvabilitySettings,
 }
 
-/// A test function and its requirements.
+/// A test function and what it requires.
 pub(super) struct TestFunction {
     pub(super) name: String,
     pub(super) needs: TestRequirements,
-    /// The hidden functions that the test called, by name, and whether the statement shows each.
+    /// The hidden functions that the test called. For each name, whether the statement shows the
+    /// function.
     pub(super) calls: BTreeMap<String, bool>,
 }
 
 type RequirementMap = BTreeMap<(RequirementKind, String), Requirement>;
 
-/// Returns the requirements of the tests, sorted by kind. A test with an [`Coverage::Uncovered`]
+/// Returns the tests' requirements, sorted by kind. A test with an [`Coverage::Uncovered`]
 /// requirement must be removed from the task.
 pub(super) fn find_requirements(tests: &[TestFunction], shown: &TaskTexts<'_>) -> Vec<Requirement> {
     let mut found = RequirementMap::new();
@@ -42,7 +43,7 @@ pub(super) fn find_requirements(tests: &[TestFunction], shown: &TaskTexts<'_>) -
         add_attributes(&mut found, test, shown);
     }
     add_texts(&mut found, tests, shown);
-    // Requirements that only removed tests have are not added to the statement.
+    // If only removed tests have a requirement, don't add the requirement to the statement.
     let left = uncovered(&found);
     for requirement in found.values_mut() {
         if requirement.coverage == Coverage::Added && requirement.tests.is_subset(&left) {
@@ -74,15 +75,15 @@ fn add(
     });
     let is_attribute =
         matches!(kind, RequirementKind::Attribute | RequirementKind::PrivateAttribute);
-    // One example of an attribute's use is enough.
+    // One example of how an attribute is used is enough.
     if !is_attribute || requirement.by.is_empty() {
         requirement.by.extend(by.iter().cloned());
     }
     requirement.tests.insert(test.name.clone());
 }
 
-/// Adds the required names. Unknown names are not added to the statement, because a name alone
-/// would not help a solver.
+/// Adds the names that a test requires. Unknown names are not added to the statement, because a
+/// name alone would not help a solver.
 fn add_names(found: &mut RequirementMap, test: &TestFunction, shown: &TaskTexts<'_>) {
     for (module, name) in &test.needs.names {
         let is_constant =
@@ -100,7 +101,8 @@ fn add_expectations(found: &mut RequirementMap, test: &TestFunction, shown: &Tas
         [(RequirementKind::Raised, &needs.raised), (RequirementKind::Warning, &needs.warned)]
     {
         for (name, by) in types {
-            // Ignore the remaining code here, because it may mention the type for another reason.
+            // Ignore the remaining code here, because it may mention the type for an unrelated
+            // reason.
             let is_said = shown.statement.has_word(name);
             let coverage = if is_said { Coverage::Statement } else { Coverage::Added };
             add(found, test, kind, name, by, coverage);
@@ -146,15 +148,15 @@ fn add_attributes(found: &mut RequirementMap, test: &TestFunction, shown: &TaskT
     }
 }
 
-/// Adds texts of the hidden code that also occur in the tests' strings. A test that needs too many
-/// unknown texts must be removed. The tests that need the fewest texts are handled first, because a
-/// text that is added for one test is known to the others.
+/// Adds texts in the hidden code that also occur in the tests' strings. A test that needs too many
+/// unknown texts must be removed. The tests that need the fewest texts are handled first. A text
+/// that is added to the statement for one test is then known to the other tests.
 fn add_texts(found: &mut RequirementMap, tests: &[TestFunction], shown: &TaskTexts<'_>) {
     let limits = shown.limits;
     let is_long =
         |text: &&String| text.chars().count() >= limits.shortest && is_mostly_letters(text);
     let long: Vec<&String> = shown.hidden.texts.iter().filter(is_long).collect();
-    // Everything added so far. Texts added below are included.
+    // Everything that is added to the statement, including texts that are added below.
     let mut said: BTreeSet<String> = found
         .values()
         .filter(|it| it.coverage == Coverage::Added)
@@ -190,7 +192,7 @@ fn add_texts(found: &mut RequirementMap, tests: &[TestFunction], shown: &TaskTex
     }
 }
 
-/// Whether at least half of a text is letters, which excludes rows of dashes and the like.
+/// Whether letters make up at least half of a text. This excludes rows of dashes and the like.
 fn is_mostly_letters(text: &str) -> bool {
     text.chars().filter(|c| c.is_alphabetic()).count() * 2 >= text.chars().count()
 }
@@ -210,7 +212,8 @@ impl TaskTexts<'_> {
         self.tree.has_text(text).then_some(Coverage::Tree)
     }
 
-    /// Returns [`Coverage::Added`] if a text can be added to the statement.
+    /// Returns [`Coverage::Added`] if the text can be added to the statement, and
+    /// [`Coverage::Uncovered`] otherwise.
     fn addable_coverage(&self, text: &str) -> Coverage {
         let enters =
             text.chars().count() <= self.limits.longest && !text.contains(char::is_control);

@@ -6,16 +6,16 @@ use ruff_python_ast::{Expr, ExprCall};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Expectation {
     pub(super) is_warning: bool,
-    /// Last components of the class names.
+    /// The expected classes. Only the last component of a dotted name is kept.
     pub(super) types: Vec<String>,
-    /// The expected text, and whether it is a regular expression.
+    /// The expected text, and whether the text is a regular expression.
     pub(super) text: Option<(String, bool)>,
-    /// The function passed to the call, which should raise or warn.
+    /// The function that is passed to the call and should raise the exception or issue the warning.
     pub(super) called: Option<String>,
 }
 
 impl Expectation {
-    /// Returns `None` if the call does not expect an exception or a warning.
+    /// Reads a call. Returns `None` if the call does not expect an exception or a warning.
     pub(super) fn from_call(call: &ExprCall) -> Option<Self> {
         let name = last_component(&call.func)?;
         let args = &call.arguments.args;
@@ -55,10 +55,11 @@ impl Expectation {
     }
 }
 
-/// Types that match almost anything. A solver doesn't need to know them.
+/// Types that match almost any exception or warning. A solver doesn't need to know them.
 const CATCH_ALL_TYPES: [&str; 3] = ["Exception", "BaseException", "Warning"];
 
-/// Returns the classes that an expression names. Skips variables, whose value is unknown.
+/// Returns the classes that an expression names. Variables are skipped, because their values are
+/// unknown.
 fn classes(expr: &Expr) -> Vec<String> {
     match expr {
         Expr::Tuple(tuple) => tuple.elts.iter().flat_map(classes).collect(),
@@ -83,12 +84,12 @@ pub(super) fn last_component(expr: &Expr) -> Option<String> {
     }
 }
 
-/// Names that tests commonly use for a caught exception or warning.
+/// Names that tests commonly give to a caught exception or warning.
 const EXCEPTION_VARIABLES: [&str; 9] =
     ["e", "err", "error", "ex", "exc", "exc_info", "excinfo", "exception", "warning"];
 
-/// Whether an expression evaluates to the text of an exception or a warning, such as `str(e.value)` or
-/// `e.exception.args[0]`.
+/// Whether an expression evaluates to the text of an exception or a warning. Examples are
+/// `str(e.value)` and `e.exception.args[0]`.
 pub(super) fn is_message(expr: &Expr) -> bool {
     match expr {
         Expr::Call(call) => match &*call.func {

@@ -1,6 +1,7 @@
-//! Reads what each test of a file requires from its syntax tree.
+//! Determines what each test in a file requires, from the file's syntax tree.
 //!
-//! The requirements of a test are those of its body and of the fixtures, helpers and classes that it uses.
+//! A test's requirements are those of its body and of the fixtures, helpers and classes that it
+//! uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,15 +21,16 @@ use crate::{
     collect::level_two::imported_module,
 };
 
-/// Maximum length in bytes of a shown expression. A longer one is shortened to `(...).attribute`.
+/// Maximum length of an expression in the statement, in bytes. Longer expressions are shortened to
+/// `(...).attribute`.
 const MAX_EXPRESSION_BYTES: usize = 60;
 
-/// Methods that run before the tests of a class.
+/// Methods that run before a class's tests.
 const SETUP_METHODS: [&str; 6] =
     ["setUp", "setUpClass", "setup", "setup_class", "setup_method", "asyncSetUp"];
 
-/// The requirements of a test file's functions, methods, classes and variables, by name. Methods are named
-/// `Class::method`, as in a test's id.
+/// What a test file's functions, methods, classes and variables require, by name. Methods are named
+/// `Class::method`, as in test ids.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FileRequirements {
     units: BTreeMap<String, Unit>,
@@ -39,7 +41,7 @@ pub(super) struct FileRequirements {
 #[derive(Debug, Clone, Default)]
 struct Unit {
     needs: TestRequirements,
-    /// Names that may refer to other units.
+    /// Names that this unit uses and that may refer to other units.
     named: BTreeSet<String>,
     /// The base classes, if this is a class.
     bases: Vec<String>,
@@ -47,8 +49,9 @@ struct Unit {
 }
 
 impl FileRequirements {
-    /// Reads a test file. `own` is its dotted module name, against which relative imports are resolved. `roots` are the
-    /// library's top-level packages. A file that cannot be parsed has no requirements.
+    /// Reads a test file. `own` is the file's dotted module name, against which relative imports
+    /// are resolved. `roots` are the library's top-level packages. A file that cannot be parsed has
+    /// no requirements.
     pub(super) fn read(text: &str, own: &str, roots: &BTreeSet<String>) -> Self {
         let Ok(parsed) = parse_module(text) else { return Self::default() };
         let body = &parsed.syntax().body;
@@ -84,8 +87,8 @@ impl FileRequirements {
             }
             out.add(&unit.needs);
             open.extend(unit.named.iter().cloned());
-            // Add all methods of a class that the test uses. Skip its own class, whose methods
-            // include other tests.
+            // Add all methods of a class that the test uses. Skip the test's own class, because its
+            // methods include other tests.
             if unit.is_class && !self.with_bases(&own_class).contains(&name) {
                 let below = format!("{name}::");
                 open.extend(self.units.keys().filter(|it| it.starts_with(&below)).cloned());
@@ -95,12 +98,12 @@ impl FileRequirements {
         out
     }
 
-    /// Returns module and name of each library object that the file uses.
+    /// Returns the module and name of each library object that the file uses.
     pub(super) fn names(&self) -> BTreeSet<(String, String)> {
         self.units.values().flat_map(|unit| unit.needs.names.iter().cloned()).collect()
     }
 
-    /// Returns the unit of a test. It may be inherited from a base class in the file.
+    /// Returns the unit for a test. A test may be inherited from a base class in the same file.
     fn find_unit(&self, id: &str) -> Option<String> {
         let path = test_path(id);
         if self.units.contains_key(path) {
@@ -128,7 +131,7 @@ impl FileRequirements {
         let mut reader = Reader::new(file, class);
         def.decorator_list.iter().for_each(|it| reader.visit_expr(&it.expression));
         for parameter in def.parameters.iter_non_variadic_params() {
-            // A parameter may be a fixture of the same name.
+            // A parameter may be a fixture with the same name.
             reader.named.insert(parameter.parameter.name.to_string());
             reader.named.insert(qualified_name(class, &parameter.parameter.name));
             parameter.default.iter().for_each(|it| reader.visit_expr(it));
@@ -174,8 +177,8 @@ impl FileRequirements {
         bound.0.into_iter().for_each(|name| self.put(name, unit.clone()));
     }
 
-    /// Adds a unit. If it exists, merges both, because a name may be defined in both branches of an
-    /// `if`.
+    /// Adds a unit. If there already is a unit with this name, both are merged, because both
+    /// branches of an `if` may define the same name.
     fn put(&mut self, name: String, unit: Unit) {
         let all = self.units.entry(name).or_default();
         all.needs.add(&unit.needs);
@@ -185,7 +188,7 @@ impl FileRequirements {
     }
 }
 
-/// Returns the part of a test's id after the file, without parameters.
+/// Returns the part of a test's id after the file name, without parameters.
 pub(super) fn test_path(id: &str) -> &str {
     let path = id.split_once("::").map_or(id, |(_, path)| path);
     path.split('[').next().unwrap_or(path)
@@ -202,7 +205,7 @@ fn is_autouse(decorator: &Expr) -> bool {
 
 struct File<'a> {
     text: &'a str,
-    /// Module and name behind each local name.
+    /// The module and name to which each local name refers.
     imports: BTreeMap<String, (String, Option<String>)>,
     roots: &'a BTreeSet<String>,
 }
@@ -212,7 +215,7 @@ impl File<'_> {
         self.roots.contains(module.split('.').next().unwrap_or(module))
     }
 
-    /// Whether an expression starts with a name imported from another package.
+    /// Whether an expression starts with a name that was imported from another package.
     fn is_foreign(&self, expr: &Expr) -> bool {
         match expr {
             Expr::Name(name) => {
@@ -237,7 +240,8 @@ impl<'a> Visitor<'a> for Imports<'_> {
         match stmt {
             Stmt::Import(import) => {
                 for alias in &import.names {
-                    // `import a.b` binds `a`, but the attribute lookup of `a.b.c` needs the key `a.b`.
+                    // `import a.b` binds `a`, but looking up the attributes of `a.b.c` requires the
+                    // key `a.b`.
                     let first = alias.name.split('.').next().unwrap_or_default().to_owned();
                     if alias.asname.is_none() {
                         self.bound.entry(first.clone()).or_insert((first, None));
@@ -417,7 +421,7 @@ impl<'a> Visitor<'a> for Reader<'_> {
     }
 }
 
-/// Collects the last components of the names of called functions.
+/// Collects the names of called functions. Only the last component of a dotted name is kept.
 #[derive(Default)]
 struct Calls(BTreeSet<String>);
 

@@ -1,8 +1,8 @@
 //! The solvability report: what a task's fail-to-pass tests require, and where a solver can find
-//! it.
-//!
-//! If neither the remaining code nor the statement shows a requirement, `collect` adds it to the
-//! statement. If that is impossible, `collect` removes the tests that have it from the task.
+//! these requirements.
+//! If neither the remaining code nor the statement shows a requirement, `collect` adds the
+//! requirement to the statement. If that is impossible, `collect` removes the tests with this
+//! requirement from the task.
 
 mod coverage;
 mod expectation;
@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of functions listed in a sentence of the statement.
+/// Maximum number of functions named in a sentence of the statement.
 const MAX_LISTED_FUNCTIONS: usize = 4;
 
 /// The kind of a requirement.
@@ -24,13 +24,14 @@ const MAX_LISTED_FUNCTIONS: usize = 4;
 pub enum RequirementKind {
     /// A function that the test calls directly.
     Call,
-    /// A name that the test imports from the library or accesses as an attribute of an imported module.
+    /// A name that the test imports from the library, or accesses as an attribute of an imported
+    /// module.
     Name,
-    /// A name in upper case.
+    /// A constant, recognized by its upper-case name.
     Constant,
-    /// An exception class that must be raised.
+    /// An exception class that the code must raise.
     Raised,
-    /// A warning category that must be issued.
+    /// A warning category that the code must issue.
     Warning,
     /// The text of an exception or a warning.
     Message,
@@ -54,7 +55,7 @@ pub enum Coverage {
     Statement,
     /// In a sentence that `collect` added to the statement.
     Added,
-    /// Nowhere. Tests with this requirement are removed from the task.
+    /// Nowhere. Tests with such a requirement are removed from the task.
     Uncovered,
 }
 
@@ -63,24 +64,25 @@ pub enum Coverage {
 pub struct Requirement {
     pub kind: RequirementKind,
     pub what: String,
-    /// The functions to which the requirement applies, if known. For an attribute, an expression that uses it.
+    /// The functions to which the requirement applies, if they are known. For an attribute: an
+    /// expression that uses the attribute.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub by: BTreeSet<String>,
     pub coverage: Coverage,
-    /// Test functions, without their parameters.
+    /// The ids of the test functions with this requirement, without parameters.
     pub tests: BTreeSet<String>,
 }
 
-/// The solvability report of a task; a line in `solvability.jsonl`.
+/// A task's solvability report. Each line in `solvability.jsonl` contains one report.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Solvability {
     pub task: String,
     pub requirements: Vec<Requirement>,
-    /// Ids of the tests that were removed from the task because of an uncovered requirement.
+    /// Ids of the tests that were removed from the task because of uncovered requirements.
     pub left_out: Vec<String>,
 }
 
-/// Counts of the requirements of one or more tasks.
+/// Counts of the requirements in one or more tasks.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SolvabilityCounts {
     pub requirements: usize,
@@ -88,7 +90,7 @@ pub struct SolvabilityCounts {
     pub in_statement: usize,
     pub added: usize,
     pub uncovered: usize,
-    /// Number of removed tests.
+    /// Number of tests that were removed.
     pub left_out: usize,
 }
 
@@ -105,7 +107,7 @@ impl Solvability {
         }
     }
 
-    /// Returns the sentences to add to the statement.
+    /// Returns the sentences to be added to the statement.
     pub(super) fn statement_sentences(&self) -> Vec<String> {
         let added = self.requirements.iter().filter(|it| it.coverage == Coverage::Added);
         added.map(Requirement::to_sentence).collect()
@@ -124,7 +126,8 @@ impl SolvabilityCounts {
         })
     }
 
-    /// Returns a label for each count, the count and its share of all requirements.
+    /// Returns a row for each count: its label, the count, and the count as a fraction of all
+    /// requirements.
     pub(super) fn rows(&self) -> Vec<(&'static str, usize, f64)> {
         let rows = [
             ("stated by the remaining code", self.in_tree),

@@ -1,4 +1,4 @@
-//! Creates the solvability reports for tasks of both levels.
+//! Creates the solvability reports for tasks at both levels.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,11 +21,11 @@ use crate::collect::{
     removal::Removal,
 };
 
-/// Maximum number of requirements listed in a reason.
+/// Maximum number of requirements named in a rejection reason.
 const MAX_LISTED_REQUIREMENTS: usize = 3;
 
 impl Solvability {
-    /// Removes the tests in `left_out` from a task.
+    /// Removes the tests listed in `left_out` from the task.
     ///
     /// # Errors
     /// A rejection if no fail-to-pass test is left.
@@ -47,7 +47,7 @@ impl Solvability {
 }
 
 impl CandidateContext<'_> {
-    /// Creates the report of a level-1 task from its fail-to-pass tests.
+    /// Creates a level-1 task's report from its fail-to-pass tests.
     pub(in crate::collect) fn solvability(
         &self,
         file: &str,
@@ -82,7 +82,7 @@ impl CandidateContext<'_> {
         self.build_solvability(file, task, &seen, &calls)
     }
 
-    /// Creates the report of a level-2 task. `text` is the rewritten test file.
+    /// Creates a level-2 task's report. `text` is the rewritten test file.
     pub(in crate::collect) fn solvability_from_scratch(
         &self,
         file: &str,
@@ -116,7 +116,7 @@ impl CandidateContext<'_> {
         self.build_solvability(file, task, &seen, &calls)
     }
 
-    /// Returns module and name of each library object that a rewritten test file still imports.
+    /// Returns the module and name of each library object that a rewritten test file still imports.
     pub(in crate::collect) fn library_names(
         &self,
         file: &str,
@@ -162,7 +162,7 @@ impl CandidateContext<'_> {
         Solvability { task: task.id.to_string(), requirements, left_out }
     }
 
-    /// Returns the objects that the test's own code called in the traced run. Calls by the
+    /// Returns the objects that the test's own code called in the traced run. Calls made by the
     /// library's code don't count.
     fn callees_of_test(&self, file: &str, id: &str) -> BTreeSet<usize> {
         let calls = &self.suite.calls;
@@ -180,7 +180,8 @@ impl CandidateContext<'_> {
         out
     }
 
-    /// Returns the text of all package and test files that the agent can read in a level-1 task.
+    /// Returns the text of all package files and test files that the agent can read in a level-1
+    /// task.
     fn remaining_text(&self, task: &Task, removal: &Removal) -> String {
         let mut out = String::new();
         for file in &self.project.modules {
@@ -210,7 +211,7 @@ impl CandidateContext<'_> {
         self.project.modules.iter().map(root).collect()
     }
 
-    /// Whether a name belongs to a module of the library and is not a module itself.
+    /// Whether a name is defined in a module of the library and is not a module itself.
     fn is_in_library(&self, (module, name): &(String, String)) -> bool {
         let modules: BTreeSet<String> =
             self.project.modules.iter().map(|file| module_name(file, &self.project.root)).collect();

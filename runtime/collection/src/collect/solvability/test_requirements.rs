@@ -1,4 +1,4 @@
-//! The requirements of a test, as found in its source text.
+//! What a test requires, according to its source text.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,8 @@ use super::expectation::Expectation;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct TestRequirements {
-    /// Module and name of objects that the test imports or accesses as attributes of an imported module.
+    /// The module and name of objects that the test imports, or accesses as attributes of an
+    /// imported module.
     pub(super) names: BTreeSet<(String, String)>,
     /// Expected exceptions, with the functions that should raise them.
     pub(super) raised: BTreeMap<String, BTreeSet<String>>,
@@ -14,11 +15,11 @@ pub(super) struct TestRequirements {
     pub(super) warned: BTreeMap<String, BTreeSet<String>>,
     /// Expected texts of exceptions and warnings.
     pub(super) messages: BTreeMap<String, Message>,
-    /// All string literals.
+    /// All string literals in the test.
     pub(super) strings: BTreeSet<String>,
-    /// Attribute names, with an expression that uses each.
+    /// Attribute names, each with an expression that uses the attribute.
     pub(super) attributes: BTreeMap<String, String>,
-    /// Keyword arguments, with the functions that receive them.
+    /// Keyword arguments, each with the functions that receive the argument.
     pub(super) keywords: BTreeMap<String, BTreeSet<String>>,
 }
 

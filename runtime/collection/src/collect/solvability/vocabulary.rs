@@ -1,4 +1,4 @@
-//! Extracts names and texts from code, and searches visible text for them.
+//! Extracts names and texts from code, and looks for them in text that a solver can read.
 
 use std::collections::BTreeSet;
 
@@ -8,17 +8,18 @@ use ruff_python_ast::{
 };
 use ruff_python_parser::parse_module;
 
-/// The names and texts of some code.
+/// The names and texts that occur in code.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct CodeVocabulary {
-    /// Names of functions, classes, parameters, attributes and variables, and strings that could be names.
+    /// Names of functions, classes, parameters, attributes and variables, and strings that could be
+    /// names.
     pub(super) bound: BTreeSet<String>,
     /// Fixed parts of strings, without placeholders. Docstrings are excluded.
     pub(super) texts: BTreeSet<String>,
 }
 
 impl CodeVocabulary {
-    /// Extracts names and texts from code. Returns none if it cannot be parsed.
+    /// Extracts names and texts from code. The result is empty if the code cannot be parsed.
     pub(super) fn from_code(code: &str) -> Self {
         let mut reader = Reader::default();
         if let Ok(parsed) = parse_module(code) {
@@ -32,7 +33,7 @@ impl CodeVocabulary {
         self.texts.extend(other.texts);
     }
 
-    /// Removes names and texts that also occur in other code.
+    /// Removes the names and texts that also occur in `other`.
     pub(super) fn without(mut self, other: &Self) -> Self {
         self.bound.retain(|name| !other.bound.contains(name));
         self.texts.retain(|text| !other.texts.contains(text));
@@ -94,7 +95,7 @@ impl<'a> Visitor<'a> for Reader {
     }
 }
 
-/// Splits a text at line ends and at the placeholders of `%` and `format`.
+/// Splits a text at line ends and at the placeholders of the `%` operator and the `format` method.
 fn fixed_parts(text: &str) -> Vec<String> {
     let mut out = Vec::new();
     for line in text.lines() {
@@ -116,7 +117,7 @@ fn fixed_parts(text: &str) -> Vec<String> {
     out.iter().map(|part| part.trim()).filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
-/// Returns the length of the placeholder that a text starts with, if any.
+/// If a text starts with a placeholder, returns the placeholder's length.
 fn placeholder_length(text: &str) -> Option<usize> {
     if let Some(inner) = text.strip_prefix('{') {
         let end = inner.find('}')?;
@@ -152,7 +153,7 @@ impl VisibleText {
         self.words.contains(word)
     }
 
-    /// Whether the text occurs, possibly escaped as in a Python string.
+    /// Whether the text occurs, either as it is or with the escapes of a Python string.
     pub(super) fn has_text(&self, text: &str) -> bool {
         self.text.contains(text)
             || self.text.contains(&text.replace('\\', "\\\\"))
