@@ -41,13 +41,13 @@ pub enum Command {
     Resume {
         /// The run directory.
         run: PathBuf,
-        /// Change a setting before the run continues: raise a limit that trials share
-        /// (`budget.run.cost_usd=100`, `budget.arm.steps=...`), or change a model's endpoint
-        /// (`models.NAME.base_url=...`, `key_env`, `price`).
+        /// Change a setting before the run continues. You can raise a limit that trials share
+        /// (`budget.run.cost_usd=100`, `budget.arm.steps=...`) or change a model's `base_url`,
+        /// `key_env` or `price` (`models.NAME.base_url=...`).
         #[arg(long = "set", value_name = "KEY=VALUE")]
         set: Vec<String>,
-        /// Share the run with other processes, like `proctor worker`. Each process runs different
-        /// trials.
+        /// Work on the run together with other processes, like `proctor worker`. Each trial is run
+        /// by one process.
         #[arg(long, conflicts_with = "set")]
         join: bool,
         /// Run the remaining trials on this machine, even if workers from `proctor submit` are
@@ -57,19 +57,19 @@ pub enum Command {
         /// Number of trials to run in parallel. Default: the run's `jobs` setting.
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
         jobs: Option<u64>,
-        /// Allow finished trials to run again if their records were removed or moved. Without this
-        /// option, missing records are an error, because repeating the requests costs money.
+        /// Re-run finished trials whose records were deleted or moved. Without this option, missing
+        /// records are an error, because repeating the requests costs money.
         #[arg(long)]
         confirm: bool,
     },
-    /// Run trials of a run until none are left, together with other workers.
+    /// Run a run's trials until none are left, together with other workers.
     ///
     /// Workers may run on any machine that has access to the run directory. Each trial is run by
     /// one worker. If a worker dies, another one continues its trials from their records. On
     /// SIGUSR1, a worker finishes its current steps and gradings, then exits with status 75 if any
     /// trials are left.
     Worker(WorkerArgs),
-    /// Queue workers for a new or existing run with a scheduler.
+    /// Submit workers for a new or existing run to a scheduler.
     ///
     /// The run directory must be on a file system that all nodes share. `proctor watch` shows the
     /// run's progress, and `proctor cancel` stops the workers.
@@ -77,7 +77,7 @@ pub enum Command {
         override_usage = "proctor submit <CONFIG|RUN> --engine <ENGINE> --workers <N> [OPTIONS]"
     )]
     Submit(SubmitArgs),
-    /// Stop the workers that `proctor submit` queued for a run. The run can be resumed.
+    /// Stop the workers that `proctor submit` started for a run. You can resume the run later.
     Cancel {
         /// The run directory.
         run: PathBuf,
@@ -86,35 +86,36 @@ pub enum Command {
     Rerun {
         /// The run directory.
         run: PathBuf,
-        /// Which trials to re-run.
+        /// The trials to re-run.
         #[arg(long, value_enum)]
         select: RerunSelection,
     },
-    /// Continue a trial from one of its steps with another model, scaffold, budget or hint, as a new run.
+    /// Continue a trial from a given step with a different model, scaffold, budget or hint, as a
+    /// new run.
     Fork(ForkArgs),
-    /// Grade the patches of a run again, or the predictions of another tool.
+    /// Grade a run's patches again, or grade another tool's predictions.
     Grade(GradeArgs),
     /// List, show, validate and measure tasks.
     Tasks {
         #[command(subcommand)]
         action: TasksAction,
     },
-    /// Create verified tasks from a Python repository, without manual work or a model.
+    /// Create verified tasks from a Python repository. No manual work and no model are needed.
     Collect(CollectArgs),
-    /// Create verified tasks from the merged pull requests in the history of Git clones.
+    /// Create verified tasks from the merged pull requests in one or more Git clones.
     CollectPulls(CollectPullsArgs),
     /// Open a shell in the sandbox of a task or a trial. If standard input is not a terminal, the
-    /// shell reads commands from it. The exit status is that of the shell.
+    /// shell reads commands from standard input. The command exits with the shell's status.
     #[command(override_usage = "proctor shell <TASK> --tasks <DATASET>...\n       \
                                 proctor shell <RUN> --trial <TASK/ARM/ATTEMPT> [--step <K> | --graded]")]
     Shell(ShellArgs),
     /// Print the results of runs.
     Report(ReportArgs),
-    /// Print the trials of a run, one trial, or one step.
+    /// Print all trials of a run, one trial, or one step.
     Show(ShowArgs),
     /// Add, remove or list labels of trials and steps. The record itself does not change.
     Label(LabelArgs),
-    /// Follow the progress of a run until it ends.
+    /// Show a run's progress until the run ends.
     Watch {
         /// The run directory.
         run: PathBuf,
@@ -127,20 +128,20 @@ pub enum Command {
         /// Port on 127.0.0.1 to listen on. Default: a free port.
         #[arg(long, default_value_t = 0, hide_default_value = true)]
         port: u16,
-        /// Write the pages to a new or empty folder instead of serving them.
+        /// Write the pages to this folder, which must be new or empty, instead of serving them.
         #[arg(long = "static", value_name = "DIR", conflicts_with = "port")]
         files: Option<PathBuf>,
         #[command(flatten)]
         mask: MaskArgs,
     },
-    /// Export trials in another tool's format, and list what that format cannot represent.
+    /// Export trials in another tool's format, and list the data that the format cannot represent.
     Export {
         /// The run directory.
         run: PathBuf,
         /// Output format.
         #[arg(long, value_enum)]
         format: ExportFormat,
-        /// Write the pages to this new or empty folder.
+        /// Write the exported files to this folder, which must be new or empty.
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
         #[command(flatten)]
@@ -148,26 +149,26 @@ pub enum Command {
     },
     /// Import trajectories or predictions from other tools as a run.
     Import(ImportArgs),
-    /// Compare the arms of one or more runs on the tasks they share.
+    /// Compare the arms of one or more runs on the tasks that the arms share.
     Compare(CompareArgs),
     /// Show results under smaller limits, computed from a run's snapshots without calling a model.
     Curve(CurveArgs),
     /// Remove environments, images and other caches. Runs are never removed.
     Clean {
-        /// List what would be removed, but remove nothing.
+        /// List the items that would be removed, but don't remove them.
         #[arg(long)]
         dry_run: bool,
-        /// Remove only items older than this: `90m`, `12h`, `30d`, `2w`.
+        /// Remove only items older than this age, such as `90m`, `12h`, `30d` or `2w`.
         #[arg(long, value_name = "AGE", value_parser = parse_age)]
         older_than: Option<Duration>,
     },
-    /// Print the JSON Schema of a file format, for use in an editor.
+    /// Print the JSON Schema of a file format. Editors can use it to check and complete files.
     Schema {
         /// The kind of file that the schema describes.
         #[arg(value_enum, value_name = "KIND")]
         of: SchemaKind,
     },
-    /// Print a shell completion script: `source <(proctor completions bash)`.
+    /// Print a shell completion script. In bash, load it with `source <(proctor completions bash)`.
     Completions {
         /// The shell.
         #[arg(value_enum)]
@@ -175,7 +176,7 @@ pub enum Command {
     },
     /// Write a manual page for each command.
     Man {
-        /// Write the pages to this new or empty folder.
+        /// Write the pages to this folder, which must be new or empty.
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
     },
@@ -184,10 +185,10 @@ pub enum Command {
         #[command(subcommand)]
         action: ScaffoldAction,
     },
-    /// Check this machine: run the quick tests of the conformance kit, and one trial, on every
-    /// sandbox back end
+    /// Check this machine: run the conformance kit's quick tests and one trial on every sandbox
+    /// back end
     Doctor {
-        /// Run the whole kit
+        /// Run all tests of the conformance kit, not only the quick ones
         #[arg(long)]
         full: bool,
     },
@@ -199,7 +200,8 @@ pub enum ScaffoldAction {
     List,
     /// Build an agent's bundle ahead of time. Runs build missing bundles automatically.
     Add {
-        /// An agent's name, with any published version or `latest`, or the path to your own manifest.
+        /// An agent's name with a published version or `latest` (`NAME@VERSION`), or the path to
+        /// your own manifest.
         #[arg(value_name = "NAME[@VERSION]")]
         scaffold: String,
     },
@@ -214,7 +216,7 @@ pub enum ScaffoldAction {
     },
 }
 
-/// Parses an age: a number with its unit.
+/// Parses an age: a number followed by its unit.
 fn parse_age(text: &str) -> Result<Duration, String> {
     let wrong = || "expected a number and a unit, such as 90m, 12h, 30d or 2w".to_owned();
     let unit = text.chars().last().ok_or_else(wrong)?;

@@ -1,4 +1,4 @@
-//! Arguments for several machines: `worker`, `submit`, `cancel`.
+//! Arguments of the commands for several machines: `worker` and `submit`.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -10,15 +10,15 @@ use super::run::RunArgs;
 pub struct WorkerArgs {
     /// The run directory, on a file system that all workers share.
     pub run: PathBuf,
-    /// Number of trials to run in parallel. Default: as many as this process's CPUs and memory
-    /// allow, up to the run's `jobs` setting.
+    /// Number of trials to run in parallel. Default: as many as the CPUs and memory available to
+    /// this process allow, up to the run's `jobs` setting.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub jobs: Option<u64>,
     /// Time until this process must exit, in Slurm's format: `30` (minutes), `1:30:00`,
-    /// `2-12:00:00` or UNLIMITED. The worker doesn't start trials that may take longer.
+    /// `2-12:00:00` or UNLIMITED. The worker doesn't start a trial that might not finish in time.
     #[arg(long, value_name = "TIME")]
     pub time_left: Option<String>,
-    /// Allow finished trials to run again if their records were removed or moved.
+    /// Re-run finished trials whose records were deleted or moved.
     #[arg(long)]
     pub confirm: bool,
 }
@@ -28,11 +28,11 @@ pub struct SubmitArgs {
     /// The scheduler to use.
     #[arg(long, value_enum)]
     pub engine: EngineName,
-    /// Number of workers to queue.
+    /// Number of workers to submit.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub workers: u32,
-    /// Set an option of the scheduler. Slurm: partition, account, qos, time, mem, cpus, gres,
-    /// constraint, extra. Kubernetes: image, claim, mount, namespace, mem, cpus, secret,
+    /// Set a scheduler option. Keys for Slurm: partition, account, qos, time, mem, cpus, gres,
+    /// constraint, extra. Keys for Kubernetes: image, claim, mount, namespace, mem, cpus, secret,
     /// service_account, privileged.
     #[arg(long = "engine-set", value_name = "KEY=VALUE", value_parser = parse_setting)]
     pub engine_set: Vec<(String, String)>,
@@ -46,7 +46,7 @@ impl SubmitArgs {
         self.engine_set.iter().cloned().collect()
     }
 
-    /// Returns the first option on the command line that only applies to planning, if any.
+    /// Returns the name of the first given option that only applies to planning, if any.
     pub fn planning_option(&self) -> Option<&'static str> {
         let args = &self.run;
         let given = [
@@ -67,9 +67,9 @@ impl SubmitArgs {
 /// A scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum EngineName {
-    /// Queue the workers as one array job.
+    /// Submit the workers as one array job.
     Slurm,
-    /// Print the manifest of a Job. Requires --dry-run.
+    /// Print a Job manifest. Requires --dry-run.
     Kubernetes,
 }
 

@@ -19,20 +19,20 @@ fn parse_attacks(text: &str) -> Result<AttackSelection, String> {
 
 #[derive(Debug, Args)]
 pub struct CollectArgs {
-    /// The repository to collect from: a PyPI release whose sdist includes the tests, a Git commit
-    /// (full hash), or a local folder.
+    /// The repository to create tasks from: a PyPI release whose sdist includes the tests, a Git
+    /// commit (full hash), or a local folder.
     #[arg(value_name = "NAME==VERSION|git+URL@COMMIT|PATH", required_unless_present = "renew")]
     pub origin: Option<String>,
-    /// Recreate the tasks of this dataset from the newest releases of their packages.
-    /// `renewed.jsonl` lists the result for each task.
+    /// Recreate this dataset's tasks from the newest releases of their packages. `renewed.jsonl`
+    /// lists the result for each task.
     #[arg(long, value_name = "DATASET", conflicts_with_all = ["origin", "dry_run"])]
     pub renew: Option<String>,
-    /// Write the dataset to this folder, and replace existing files of these names: `tasks.jsonl`,
-    /// `lite.jsonl`, `featurebench.jsonl`, `rejects.jsonl`, `solvability.jsonl`, `tops.jsonl`,
-    /// `report.json`, `summary.md`. Default: `collections/<name>`.
+    /// Write the dataset to this folder. Existing files with these names are overwritten:
+    /// `tasks.jsonl`, `lite.jsonl`, `featurebench.jsonl`, `rejects.jsonl`, `solvability.jsonl`,
+    /// `tops.jsonl`, `report.json`, `summary.md`. Default: `collections/<name>`.
     #[arg(long)]
     pub out: Option<PathBuf>,
-    /// Only run the tests and list the functions that each test file tests (`tops.jsonl`). Don't
+    /// Run the tests and list the functions that each test file tests (`tops.jsonl`), but don't
     /// create tasks.
     #[arg(long)]
     pub dry_run: bool,
@@ -42,20 +42,21 @@ pub struct CollectArgs {
     /// Number of test files to process in parallel.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub jobs: u32,
-    /// Use this model, not the built-in scores, to decide which functions each test file tests, and
-    /// to describe each feature. Accepts the name of a `[models]` table in --config, or
-    /// VENDOR/NAME. Requests and responses are recorded in `model.jsonl` and `model`.
+    /// Use this model, not the built-in scores, to decide which functions each test file tests. The
+    /// model also describes each feature. MODEL is the name of a model defined in the --config
+    /// file, or VENDOR/NAME. Requests and responses are recorded in the file `model.jsonl` and the
+    /// folder `model`.
     #[arg(long, value_name = "MODEL")]
     pub llm: Option<String>,
     /// A TOML file that defines the model of --llm in a table [models.MODEL], such as a run
     /// configuration.
     #[arg(long, value_name = "FILE", requires = "llm")]
     pub config: Option<PathBuf>,
-    /// Number of tasks per level to test with the grading attacks, or `all`. Each task takes about
-    /// as long as 30 gradings.
+    /// Number of tasks per level to check with the grading attacks, or `all`. Checking one task
+    /// takes about as long as 30 gradings.
     #[arg(long, value_name = "N|all", default_value = "1", value_parser = parse_attacks)]
     pub attack: AttackSelection,
-    /// Random seed for test order, amount of code removed and file sampling.
+    /// Random seed for the test order, the amount of code to remove and the file sample.
     #[arg(long, default_value = "0")]
     pub seed: String,
 }
@@ -76,31 +77,32 @@ pub struct CollectPullsArgs {
     /// Skip pull requests that were merged before this date.
     #[arg(long, value_name = "YYYY-MM-DD")]
     pub since: Option<String>,
-    /// A file with titles, descriptions, labels and comments from the forge's API, one pull request
-    /// per line. Without it, commit messages are used. With several clones, repeat the option once
-    /// per clone, in the same order.
+    /// A file with the pull requests' titles, descriptions, labels and comments from the forge's
+    /// API, one pull request per line. Without this option, commit messages are used. With several
+    /// clones, repeat the option once per clone, in the same order.
     #[arg(long, value_name = "FILE")]
     pub pulls: Vec<PathBuf>,
-    /// The repository's name. Default: the clone's origin, or the folder's name. With several
-    /// clones, repeat the option once per clone.
+    /// The repository's name. Default: the name in the URL of the clone's `origin` remote, or the
+    /// folder's name. With several clones, repeat the option once per clone, in the same order.
     #[arg(long, value_name = "OWNER/NAME")]
     pub repo: Vec<String>,
-    /// Skip the rest of a clone if none of its first 20 candidates becomes a task.
+    /// Skip a clone's remaining candidates if none of the first 20 becomes a task.
     #[arg(long, conflicts_with = "dry_run")]
     pub fast_validation: bool,
-    /// Use this model, not word lists, to decide which pull requests add a feature. Accepts the
-    /// name of a `[models]` table in --config, or VENDOR/NAME. Requests and responses are recorded
-    /// in `model.jsonl` and `model`.
+    /// Use this model, not word lists, to decide which pull requests add a feature. MODEL is the
+    /// name of a model defined in the --config file, or VENDOR/NAME. Requests and responses are
+    /// recorded in the file `model.jsonl` and the folder `model`.
     #[arg(long, value_name = "MODEL")]
     pub llm: Option<String>,
     /// A TOML file that defines the model of --llm in a table [models.MODEL], such as a run
     /// configuration.
     #[arg(long, value_name = "FILE", requires = "llm")]
     pub config: Option<PathBuf>,
-    /// Write `candidates.jsonl` and print the number of candidates after each filter, without running tests.
+    /// Write `candidates.jsonl` and print the number of candidates left after each filter, without
+    /// running tests.
     #[arg(long)]
     pub dry_run: bool,
-    /// Try at most N candidates of each clone, newest first.
+    /// Try at most N candidates from each clone, newest first.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "dry_run")]
     pub limit: Option<u32>,
     /// Sandbox back end to use.

@@ -21,9 +21,11 @@ pub enum ExportFormat {
     Mini,
     /// OpenTelemetry spans (OTLP in JSON), one file per arm and attempt, one line per trial.
     Otel,
-    /// Trials, steps and tests as tables in Parquet: `trials.parquet`, `steps.parquet`, `tests.parquet`.
+    /// Trials, steps and tests as Parquet tables: `trials.parquet`, `steps.parquet`,
+    /// `tests.parquet`.
     Parquet,
-    /// Conversations with scores, for training; one file per arm and attempt, one line per trial.
+    /// Conversations with scores, for model training, one file per arm and attempt, one line per
+    /// trial.
     Rollouts,
     /// SWE-agent trajectories (`.traj`), one file per trial.
     SweAgent,
@@ -54,13 +56,14 @@ pub struct ImportArgs {
     /// Write the imported run to this new or empty directory.
     #[arg(long, value_name = "RUN")]
     pub out: PathBuf,
-    /// Format of the files. Default: detected for each file.
+    /// Format of the files. By default, Proctor detects the format of each file.
     #[arg(long, value_enum)]
     pub format: Option<ImportFormat>,
-    /// The dataset that contains the tasks of the imported trials. `proctor grade RUN` needs it.
+    /// The dataset that contains the imported trials' tasks. Without this option, `proctor grade`
+    /// cannot grade the imported run.
     #[arg(long, num_args = 1.., value_name = "DATASET")]
     pub tasks: Vec<String>,
-    /// Sandbox back end to use when the imported run is graded.
+    /// Sandbox back end in which `proctor grade` will grade the imported run.
     #[arg(long, value_enum, default_value_t = SandboxArg::Native, requires = "tasks")]
     pub sandbox: SandboxArg,
 }

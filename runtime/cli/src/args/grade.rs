@@ -9,38 +9,40 @@ use super::sandbox::SandboxArg;
 
 #[derive(Debug, Args)]
 pub struct GradeArgs {
-    /// A run directory. The patches of the run are graded again.
+    /// A run directory. The run's patches are graded again.
     pub run: Option<PathBuf>,
     /// Grade the patches in this predictions file from SWE-bench, mini-swe-agent, FeatureBench
     /// (`output.jsonl`) or FEA-Bench. `gold` grades the tasks' solutions, and `noop` grades empty
     /// patches.
     #[arg(long, value_name = "FILE|gold|noop", conflicts_with = "run")]
     pub predictions: Option<String>,
-    /// Print the verdict for existing test results, without running tests. Accepts a log of another
-    /// harness, the report of a test runner, or the folder of one attempt.
+    /// Print the verdict for existing test results, without running tests. FILE is another
+    /// harness's log, a test runner's report, or the folder of one attempt.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "predictions", "tasks"], requires = "task")]
     pub log: Option<PathBuf>,
-    /// For --log: a file with exactly one row, the task that the log belongs to.
+    /// For --log: a file with one dataset row, the task that the log belongs to.
     #[arg(long, value_name = "ROW", requires = "log")]
     pub task: Option<PathBuf>,
     /// The dataset: files, folders, globs or `hf://owner/name@revision/split`, with `#key=value`
     /// options.
     #[arg(long, num_args = 1.., value_name = "DATASET")]
     pub tasks: Vec<String>,
-    /// Also grade the patches of attempts that are marked as failed (FeatureBench's `success: false`).
+    /// Also grade the patches of attempts that the predictions file marks as failed (FeatureBench's
+    /// `success: false`).
     #[arg(long, requires = "predictions", conflicts_with = "run")]
     pub include_failed: bool,
-    /// Write the results to this new or empty run directory. A run is copied there first, and the
-    /// original keeps its verdicts. Default: `runs/grade-<time>`, or the graded run itself.
+    /// Write the results to this run directory, which must be new or empty. When you grade an
+    /// existing run, it is first copied there, and the original's verdicts stay unchanged. Default:
+    /// `runs/grade-<time>` for predictions, or the existing run itself.
     #[arg(long)]
     pub out: Option<PathBuf>,
     /// Sandbox back end to use.
     #[arg(long, value_enum, default_value_t = SandboxArg::Native, conflicts_with = "run")]
     pub sandbox: SandboxArg,
-    /// Maximum number of parallel gradings. Default: as many as CPU and memory allow.
+    /// Maximum number of parallel gradings. Default: as many as the CPUs and memory allow.
     #[arg(long, conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..))]
     pub jobs: Option<u64>,
-    /// Total CPUs for all gradings. Default: all CPUs of the machine.
+    /// Total number of CPUs for all gradings. Default: all of the machine's CPUs.
     #[arg(long, requires = "predictions", conflicts_with = "run", value_parser = parse_positive)]
     pub cpus: Option<f64>,
     /// Total memory for all gradings, in MiB. Default: the machine's free memory.
@@ -64,8 +66,8 @@ pub struct GradeArgs {
     /// How to treat tests that the certificate marks as unreliable.
     #[arg(long, value_enum, default_value_t = FlakyArg::Quarantine, requires = "certificate")]
     pub flaky: FlakyArg,
-    /// Also run every other test that passes with the gold solution (verdict `wide`). This does not
-    /// change `resolved`.
+    /// Also run all other tests that pass with the gold solution, and report the result as `wide`
+    /// in the verdict. This option does not change `resolved`.
     #[arg(long, requires = "predictions", conflicts_with = "run")]
     pub wide: bool,
 }
@@ -98,11 +100,11 @@ impl GradeArgs {
 /// How grading treats unreliable tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FlakyArg {
-    /// Run and show them, but ignore their results.
+    /// Run unreliable tests and show their results, but ignore them in the verdict.
     Quarantine,
-    /// If only unreliable tests failed, grade the trial twice more. The majority counts.
+    /// If only unreliable tests failed, grade the trial two more times and use the majority result.
     Vote,
-    /// Count them like other tests.
+    /// Treat unreliable tests like other tests.
     Count,
 }
 

@@ -38,7 +38,8 @@ fn help_template(command: &Command) -> String {
         for name in names {
             let about = command.find_subcommand(name).and_then(Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
-            // One line per command; the command's own help has the rest.
+            // Show only the first clause of each description. The command's own help shows all of
+            // it.
             let first = about.split(['.', ':', ';']).next().unwrap_or_default();
             let (on, off) = (literal.render(), literal.render_reset());
             let _ = writeln!(out, "  {on}{name:<width$}{off}  {first}");

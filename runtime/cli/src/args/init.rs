@@ -8,10 +8,11 @@ use super::sandbox::SandboxArg;
 
 #[derive(Debug, Args)]
 pub struct InitArgs {
-    /// The file to write. It must not exist.
+    /// The file to write. It must not exist yet.
     #[arg(default_value = "proctor.toml")]
     pub file: PathBuf,
-    /// A dataset to run: a file, folder, glob or `hf://owner/name@revision/split`. Repeat for more. Default: the demo's task.
+    /// A dataset to run: a file, folder, glob or `hf://owner/name@revision/split`. Repeat for more
+    /// datasets. Default: the demo's task.
     #[arg(long, value_name = "DATASET")]
     pub tasks: Vec<String>,
     /// A model to benchmark: `openai/gpt-5.1`, or `ollama/NAME` for a server on this machine. Repeat to compare models.

@@ -1,4 +1,4 @@
-//! Arguments for masking files that are shared.
+//! Arguments for masking secrets in files that users share.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,8 @@ use clap::Args;
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct MaskArgs {
-    /// Mask text that looks like a key, token or password, and list what was masked on standard error.
+    /// Mask text that looks like a key, token or password, and list the masked items on standard
+    /// error.
     #[arg(long)]
     pub mask: bool,
     /// Also mask the words in this file, one word per line. Implies --mask.

@@ -8,7 +8,7 @@ use super::mask::MaskArgs;
 
 #[derive(Debug, Args)]
 pub struct LabelArgs {
-    /// The run directory. Without further options, list its labels.
+    /// The run directory. Without further options, the run's labels are listed.
     pub run: PathBuf,
     /// The trial to label, as listed by `proctor show RUN`.
     #[arg(long, value_name = "TASK/ARM/ATTEMPT", requires = "label")]
@@ -22,7 +22,7 @@ pub struct LabelArgs {
     /// A comment to store with the label.
     #[arg(long, value_name = "TEXT", requires = "label", conflicts_with = "remove")]
     pub comment: Option<String>,
-    /// Remove the label that --label names.
+    /// Remove the label given with --label.
     #[arg(long, requires = "label")]
     pub remove: bool,
 }
@@ -31,17 +31,17 @@ pub struct LabelArgs {
 pub struct ShowArgs {
     /// The run directory.
     pub run: PathBuf,
-    /// The task: its id, or a unique part of it.
+    /// The task's id, or a part of the id that identifies the task.
     pub task: Option<String>,
-    /// An arm's name, a part of it, or the first digits of its id.
+    /// The arm's name, a part of the name, or the first digits of the arm's id.
     pub arm: Option<String>,
     /// The attempt, counted from 1.
     pub attempt: Option<u32>,
-    /// Print this step in full: message, calls, outputs and changes.
+    /// Print this step in full: the message, tool calls, outputs and file changes.
     #[arg(long, value_name = "K")]
     pub step: Option<u64>,
     /// Print one part of a trial exactly as recorded, for programs. `tree` and `file` show the work
-    /// directory after `--step`, or at the end of the trial by default.
+    /// directory as it was after the step given with --step. Default: the end of the trial.
     #[arg(long, value_enum, value_name = "PART")]
     pub print: Option<TrialPart>,
     /// With `--print file`: the file's path relative to the work directory, as listed by `--print tree`.
@@ -52,17 +52,17 @@ pub struct ShowArgs {
 /// A part of a trial that `show --print` writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TrialPart {
-    /// The events of the try that counts, one JSON object per line.
+    /// The events of the try that counts (not of discarded tries), one JSON object per line.
     Events,
     /// One file of the work directory, as bytes.
     File,
-    /// The outcome as JSON; `null` until the trial has ended.
+    /// The outcome as JSON, or `null` if the trial has not ended.
     Outcome,
     /// The patch, as bytes.
     Patch,
     /// The files of the work directory as a JSON list.
     Tree,
-    /// The verdict as JSON; `null` for a trial without a verdict.
+    /// The verdict as JSON, or `null` if the trial has none.
     Verdict,
 }
 
@@ -74,10 +74,10 @@ pub struct CompareArgs {
     /// Output format.
     #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
     pub format: OutputFormat,
-    /// Show what differs between the arms: factors, limits hit, faults, task revisions, environments.
+    /// Show how the arms differ: factors, limits reached, faults, task revisions and environments.
     #[arg(long)]
     pub why: bool,
-    /// Show the texts of the factors that differ, such as prompts, instead of their digests.
+    /// Show the full text of factors that differ, such as prompts, instead of their digests.
     #[arg(long, requires = "why")]
     pub full: bool,
     /// Fail if an arm's `resolved` rate is more than POINTS percentage points below another arm's:
@@ -85,8 +85,9 @@ pub struct CompareArgs {
     ///
     /// The exit status is 0 if the lower end of the 95 % interval of the difference is at least
     /// -POINTS, 4 if the upper end is below -POINTS, and 5 otherwise. It is 3 if an arm is
-    /// incomplete and 2 if an arm is unknown. Repeat the option for more gates: the exit status is
-    /// then the first of 3, 4 and 5 that applies to any gate. Names may be quoted.
+    /// incomplete and 2 if an arm is unknown. Repeat the option for more gates. The exit status is
+    /// then 3 if it applies to any gate, otherwise 4 if it applies to any gate, otherwise 5. You
+    /// may put arm names in quotes.
     #[arg(long = "gate", value_name = "ARM >= ARM - POINTS")]
     pub gates: Vec<String>,
 }
@@ -103,14 +104,14 @@ pub struct CurveArgs {
     #[arg(long)]
     pub every: bool,
     /// Check the curve: run N tasks with the smallest budget in --at, and print how far the curve
-    /// is from these results. This calls the models. The new runs are stored next to RUN.
+    /// is from the results. The check calls the models. It stores its runs next to RUN.
     #[arg(long, value_name = "N", requires = "at", value_parser = clap::value_parser!(u32).range(1..))]
     pub check: Option<u32>,
-    /// Draw only arms whose name matches the glob: `--arms '*steps=500'`. Repeat for more globs.
+    /// Show only arms whose name matches the glob: `--arms '*steps=500'`. Repeat for more globs.
     #[arg(long, value_name = "GLOB")]
     pub arms: Vec<String>,
-    /// Show the curve even if the agents knew their budget. The report marks such a curve as
-    /// truncated, because with a smaller budget the agents might have worked differently.
+    /// Show the curve even if the agents knew their budget. Such a curve is marked as truncated,
+    /// because the agents might have worked differently with a smaller budget.
     #[arg(long)]
     pub allow_truncated: bool,
     /// Output format.
@@ -141,10 +142,11 @@ pub struct ReportArgs {
     /// Write to this file instead of standard output.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Show the table of tasks in the text format even if it does not fit on one screen.
+    /// In the text format, show the table of tasks even if the table does not fit on one screen.
     #[arg(long)]
     pub tasks: bool,
-    /// Show all findings in the text format, one line per trial, even if they do not fit on one screen.
+    /// In the text format, show all findings, one line per trial, even if they do not fit on one
+    /// screen.
     #[arg(long)]
     pub findings: bool,
     /// Show all group tables, even if each group has only one task. With CSV, print groups instead of trials.
@@ -154,19 +156,22 @@ pub struct ReportArgs {
     /// formats always include this.
     #[arg(long)]
     pub noise: bool,
-    /// Draw the curve from this `proctor curve --format json` file on the HTML page. Repeat for more curves.
+    /// Add a curve to the HTML page. FILE is the output of `proctor curve --format json`. Repeat
+    /// for more curves.
     #[arg(long = "curve", value_name = "FILE")]
     pub curves: Vec<PathBuf>,
-    /// Verify every file of the record: journals, patches, snapshots, request and response bodies,
-    /// outputs. The exit status is 3 if corruption affects verdicts, and 1 if it only affects
+    /// Verify every recorded file: journals, patches, snapshots, request and response bodies, and
+    /// outputs. The exit status is 3 if corrupt files affect verdicts, and 1 if they only affect
     /// evidence.
     #[arg(long)]
     pub verify: bool,
-    /// Also show the scores without the tasks marked in this quality file (from `proctor tasks quality --out`).
+    /// Also show the scores without the tasks that this quality file marks. FILE is written by
+    /// `proctor tasks quality --out`.
     #[arg(long, value_name = "FILE")]
     pub quality: Option<PathBuf>,
-    /// List finished trials whose attribution or verdict would change under this version's rules.
-    /// The run does not change. `--format json` prints a machine-readable list.
+    /// List finished trials whose attribution or verdict would change under the rules of this
+    /// Proctor version. The run itself does not change. For a machine-readable list, add
+    /// `--format json`.
     #[arg(long, conflicts_with_all = ["verify", "quality", "tasks", "findings", "groups", "noise", "curves", "out", "mask", "mask_words"])]
     pub recheck: bool,
     #[command(flatten)]

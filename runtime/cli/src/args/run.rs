@@ -10,18 +10,20 @@ use super::sandbox::SandboxArg;
 pub struct RunArgs {
     /// A run configuration (TOML), or the name of a built-in one such as `demo`.
     pub config: PathBuf,
-    /// A new or empty run directory. Default: `runs/<configuration>-<time>`.
+    /// Write the run to this directory, which must be new or empty. Default:
+    /// `runs/<configuration>-<time>`.
     #[arg(long)]
     pub out: Option<PathBuf>,
-    /// Override one key of the configuration: `budget.steps=100`, `arms.0.model=...`. A value that
-    /// is not valid TOML is treated as text.
+    /// Override one configuration key: `budget.steps=100`, `arms.0.model=...`. A value that is not
+    /// valid TOML is treated as a string.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Use this model for every arm: a name from `[models]`, or VENDOR/NAME for a known vendor or a local server
     /// (`openai/gpt-5.1`, `anthropic/claude-sonnet-4-5`, `ollama/qwen3:8b`).
     #[arg(long, value_name = "VENDOR/NAME")]
     pub model: Option<String>,
-    /// Add the configuration's arms, tasks and attempts to the run in --out, and run only what is missing.
+    /// Add the configuration's arms, tasks and attempts to the run in --out, and run only the
+    /// missing trials.
     #[arg(long, requires = "out")]
     pub extend: bool,
     /// Run only tasks whose id matches the glob: `--tasks 'django__*'`. Repeat for more globs.
@@ -36,12 +38,12 @@ pub struct RunArgs {
     /// Number of trials to run in parallel. Default: the configuration's `jobs`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub jobs: Option<u64>,
-    /// Skip the checks before the first trial: a test request to each model with 10 or more trials, and a check of the
-    /// plan's images.
+    /// Skip the checks before the first trial: a test request to each model with 10 or more trials,
+    /// and a check that the plan's images exist.
     #[arg(long)]
     pub no_preflight: bool,
-    /// Before the run, check N tasks (default 3): run gold (the task's solution) and noop (an empty
-    /// patch) on them. Stop if gold fails on a task or noop resolves one.
+    /// Before the run, check N tasks (default 3) by running gold (the task's solution) and noop (an
+    /// empty patch) on each. Stop if gold fails to resolve a task, or if noop resolves one.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "3",
           value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "dry_run")]
     pub check_tasks: Option<u64>,
@@ -57,11 +59,11 @@ pub struct ForkArgs {
     /// The trial, as listed by `proctor show RUN`.
     #[arg(long, value_name = "TASK/ARM/ATTEMPT")]
     pub trial: String,
-    /// Continue after this step. Its tool calls have already run.
+    /// Continue after this step. The step and its tool calls are kept.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
     pub step: u64,
-    /// Change the trial's arm: `model=NAME`, `scaffold=bash`, `budget.steps=100`, or any key of the
-    /// configuration. `hint=TEXT` adds a hint to the conversation.
+    /// Change the trial's arm: `model=NAME`, `scaffold=bash`, `budget.steps=100`, or any
+    /// configuration key. `hint=TEXT` adds a hint to the conversation.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Write the new run to this new or empty directory.
@@ -74,11 +76,12 @@ pub struct ShellArgs {
     /// A task's id (with --tasks), or a run directory (with --trial).
     #[arg(value_name = "TASK|RUN")]
     pub of: String,
-    /// The dataset of the task: files, folders, globs or `hf://owner/name@revision/split`, with
-    /// `#key=value` options.
+    /// The dataset that contains the task: files, folders, globs or
+    /// `hf://owner/name@revision/split`, with `#key=value` options.
     #[arg(long, num_args = 1.., value_name = "DATASET")]
     pub tasks: Vec<String>,
-    /// Sandbox back end for a task. A trial opens on the back end of its arm.
+    /// Sandbox back end to use for a task. With --trial, the shell uses the back end of the trial's
+    /// arm.
     #[arg(long, value_enum, default_value_t = SandboxArg::Native, conflicts_with = "trial")]
     pub sandbox: SandboxArg,
     /// A trial of the run, as listed by `proctor show RUN`.
@@ -87,15 +90,16 @@ pub struct ShellArgs {
     /// Use the state after this step. Default: the final state.
     #[arg(long, value_name = "K", requires = "trial", value_parser = clap::value_parser!(u64).range(1..))]
     pub step: Option<u64>,
-    /// Use the state after grading: patch and tests applied, tests run.
+    /// Use the state after grading, in which the patch and the tests have been applied and the
+    /// tests have run.
     #[arg(long, requires = "trial", conflicts_with = "step")]
     pub graded: bool,
 }
 
-/// Which trials to re-run.
+/// The trials to re-run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RerunSelection {
-    /// Trials that ended in an infrastructure fault or whose record is corrupt.
+    /// Trials that ended in an infrastructure fault, or whose record is corrupt.
     Faulted,
     /// Trials that have not ended or have not been graded. They continue from their records.
     Missing,

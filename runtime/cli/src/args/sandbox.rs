@@ -6,7 +6,7 @@ use proctor_types::SandboxKind;
 /// A sandbox back end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SandboxArg {
-    /// Linux namespaces on this machine. Needs no Docker engine.
+    /// Linux namespaces on this machine. Does not need Docker.
     Native,
     /// A Docker engine.
     Docker,

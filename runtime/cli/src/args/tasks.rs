@@ -25,19 +25,19 @@ pub enum TasksAction {
         #[command(flatten)]
         dataset: DatasetArgs,
     },
-    /// Run gold (the solution) and noop (an empty patch) on every task. Gold must resolve it, and
-    /// noop must not. With --attack, also try attacks.
+    /// Run gold (the task's solution) and noop (an empty patch) on every task. Gold must resolve
+    /// the task, and noop must not. With --attack, also try attacks on grading.
     Validate {
         #[command(flatten)]
         dataset: DatasetArgs,
-        /// Also grade the built-in attacks and the tasks' own `cheats`. No attack may resolve a
-        /// task. `--attack=A,B` grades only the named attacks.
+        /// Also grade the built-in attacks and the tasks' own `cheats`. Validation fails if an
+        /// attack resolves a task. `--attack=A,B` grades only the named attacks.
         #[arg(long, value_name = "NAMES", num_args = 0..=1, require_equals = true, default_missing_value = ALL_ATTACKS)]
         attack: Option<String>,
         /// Validate a sample of N tasks, drawn with a fixed seed.
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
         limit: Option<u64>,
-        /// How many times to run gold and noop on each task.
+        /// Number of times to run gold and noop on each task.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         repeat: u32,
         /// Sandbox back end to use.
@@ -46,22 +46,23 @@ pub enum TasksAction {
         /// Number of trials to run in parallel.
         #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         jobs: u32,
-        /// Write the run to this folder and keep it. By default, the run is kept only if something
-        /// failed.
+        /// Write the run to this folder and keep the run. By default, the run is kept only if
+        /// something failed.
         #[arg(long)]
         out: Option<PathBuf>,
-        /// Write a certificate to this file. With --repeat of at least 2, it lists flaky and
-        /// resource-sensitive
-        /// tests, run times and memory use (gold also runs with half the CPUs and half the memory).
-        /// With --attack, it lists the attacks' results.
+        /// Write a certificate to this file. With a --repeat value of 2 or more, the certificate
+        /// lists flaky and resource-sensitive tests, run times and memory use. For this, gold also
+        /// runs with half the CPUs and half the memory. With --attack, the certificate lists the
+        /// attacks' results.
         #[arg(long, value_name = "FILE")]
         certificate: Option<PathBuf>,
-        /// Accept tasks whose fail-to-pass tests the agent can read, for runs with `[statement] tests = true`.
+        /// Accept tasks whose fail-to-pass tests the agent can read. Use this option for runs with
+        /// `[statement] tests = true`.
         #[arg(long)]
         visible_tests: bool,
     },
-    /// Write an impossible variant of each task, with one wrong expectation in a fail-to-pass test. Only an agent that
-    /// copies the tests can resolve it.
+    /// Write an impossible variant of each task, in which one fail-to-pass test expects a wrong
+    /// value. Only an agent that cheats by copying from the tests can resolve the variant.
     Impossible {
         #[command(flatten)]
         dataset: DatasetArgs,
@@ -72,11 +73,12 @@ pub enum TasksAction {
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
     },
-    /// Print the size of the tasks: statements, solutions, tests, repositories, dates.
+    /// Print statistics about the tasks: statement, solution and test sizes, repositories, and
+    /// dates.
     ///
-    /// The figures are those of FeatureBench's complexity table and of FEA-Bench's Table 1. Several
-    /// datasets are shown side by side. No tests are run, but sources that are not in the cache are
-    /// downloaded.
+    /// The figures are the same as in FeatureBench's complexity table and FEA-Bench's Table 1.
+    /// Several datasets are shown side by side. No tests are run, but sources that are not in the
+    /// cache are downloaded.
     Stats {
         #[command(flatten)]
         dataset: DatasetArgs,
@@ -84,15 +86,17 @@ pub enum TasksAction {
         #[arg(long, value_enum, default_value_t = StatsFormat::Text)]
         format: StatsFormat,
     },
-    /// List problems of each task: statements that reveal the solution, duplicates, tests that need
-    /// the network or the date, and problems from a certificate. No tests are run.
+    /// List the problems with each task: statements that reveal the solution, duplicates, tests
+    /// that depend on the network or the current date, and problems recorded in a validation
+    /// certificate. No tests are run.
     Quality {
         #[command(flatten)]
         dataset: DatasetArgs,
-        /// A certificate from `proctor tasks validate`, with its results for gold, noop, unreliable tests and attacks.
+        /// A certificate from `proctor tasks validate`, with the results of gold, noop and attacks,
+        /// and a list of unreliable tests.
         #[arg(long, value_name = "FILE")]
         certificate: Option<PathBuf>,
-        /// Write the quality file for `proctor report --quality`.
+        /// Write a quality file, which `proctor report --quality` reads.
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
@@ -106,7 +110,7 @@ pub enum StatsFormat {
     Markdown,
     /// One row per figure, for a spreadsheet.
     Csv,
-    /// The figures of each dataset and of each task, for programs.
+    /// The figures for each dataset and each task, for programs.
     Json,
 }
 
