@@ -59,7 +59,7 @@ pub const SANDBOX_OPTION: &str = "use --sandbox docker";
 /// The same hint, for commands with `--set`.
 pub const SANDBOX_KEY: &str = "use --set sandbox.kind=docker";
 
-/// Returns what planning needs to know about this machine and this program.
+/// Returns the information about this machine and this program that planning needs.
 pub fn world<'a>(cache: &'a Path, catalog: &'a Catalog) -> PlanContext<'a> {
     PlanContext { cache, scaffolds: catalog, script: &check_script, say: &print_message }
 }
@@ -111,12 +111,13 @@ async fn start_backend_with(
     cache_dir::lock_shared(cache)?;
     let backend = connect_with(kind, cache, kept).await?;
     for removed in backend.sweep().await? {
-        tell!("removed leftovers of a dead run: {removed}");
+        tell!("removed leftovers of a crashed run: {removed}");
     }
     Ok(backend)
 }
 
-/// Connects to the back ends that the arms need, for their own sandboxes and for users' programs.
+/// Starts the back ends that the arms need: those of the arms' sandboxes, and the native one if a
+/// scaffold runs a user's program.
 pub async fn start_backends(
     arms: &[Arm],
     cache: &Path,

@@ -70,7 +70,7 @@ impl Mask {
     /// Builds the mask that the arguments request. By default, nothing is masked.
     ///
     /// # Errors
-    /// The word list cannot be read.
+    /// Fails if the word list cannot be read or is invalid.
     pub fn from_args(args: &MaskArgs) -> Result<Self, UserError> {
         let mut rows: Vec<(String, String, usize, usize)> = Vec::new();
         // Listed words come first, because they are the user's own.
@@ -106,7 +106,8 @@ impl Mask {
         self.is_on
     }
 
-    /// Returns the text of a file without secrets. `file` is its name in the list of masked values.
+    /// Returns a file's text with its secrets masked. `file` names the file in the list of masked
+    /// values.
     pub fn mask_bytes<'a>(&self, file: &Path, text: &'a [u8]) -> Cow<'a, [u8]> {
         let mut out = Cow::Borrowed(text);
         for index in self.any.matches(text) {
@@ -151,7 +152,8 @@ impl Mask {
 }
 
 impl SecretKind {
-    /// Returns the text without secrets of this kind, and their number. `None` if there are none.
+    /// Masks the secrets of this kind. Returns the masked text and the number of secrets, or `None`
+    /// if the text has no such secret.
     fn mask(&self, text: &[u8]) -> Option<(Vec<u8>, usize)> {
         let (mut out, mut kept, mut count) = (Vec::new(), 0, 0);
         for found in self.regex.captures_iter(text) {
@@ -408,7 +410,7 @@ mod tests {
         }
         assert_eq!(of("plainer"), "[masked: listed word]");
         assert_eq!(of("explain it"), "ex[masked: listed word] it");
-        // Object keys are masked as well.
+        // Object keys are masked too.
         assert!(of(&key()).contains("[masked: API key]"));
         let counts = mask.masked_counts();
         assert_eq!(

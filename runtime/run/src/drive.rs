@@ -1,4 +1,4 @@
-//! One try: set up, run, collect.
+//! Runs one try: sets up the sandbox, runs the agent and collects its work.
 
 use std::{
     path::Path,
@@ -56,7 +56,7 @@ pub(crate) struct Try<'a> {
     pub(crate) environment: &'a PreparedEnvironment,
     /// Copies of the task's secrets that its environment contains.
     pub(crate) leak_check: &'a LayerFindings,
-    /// For a scaffold whose loop is a user's program: how to open that program's sandbox.
+    /// If the scaffold's loop is a user's program, how to open that program's sandbox.
     pub(crate) own: Option<&'a ProgramSandbox>,
     /// The point to continue from, if the try continues an interrupted one or starts as a fork.
     pub(crate) past: Option<&'a ResumePoint>,
@@ -73,7 +73,8 @@ impl Try<'_> {
         let journal = match self.past {
             None => Journal::create(path, self.number),
             Some(_) => {
-                // Remove the outcome of an earlier fault. It remains in the journal.
+                // Remove the outcome file of an earlier fault. The journal still contains the
+                // fault.
                 self.dir.remove_outcome().map_err(record_fault)?;
                 Journal::open(path)
             }
@@ -475,8 +476,8 @@ impl Try<'_> {
             task: self.task.id.to_string(),
             statement: self.task.statement.clone(),
             workdir: self.task.cwd().to_owned(),
-            // The proxies' variables come last, so that they override a proxy that the task sets,
-            // which would be unreachable.
+            // The variables for Proctor's proxies come last. They override a proxy that the task
+            // sets, which the sandbox could not reach.
             env: self.task.command_env().into_iter().chain(network.env()?).collect(),
             user: self.task.user.clone(),
             command_limit: Duration::from_secs_f64(limit),
@@ -538,7 +539,7 @@ impl Try<'_> {
 
 /// Turns an exit before the first response into a fault. The program failed to start or to call the
 /// model, so the result says nothing about the model. `client` says whether the program calls the
-/// model over HTTP; if so, it cannot have finished on purpose without a response.
+/// model over HTTP. Such a program cannot have finished on purpose without a response.
 fn require_response(ended: Result<Finish, Stop>, client: bool) -> Result<Finish, Stop> {
     let why = match &ended {
         // A loop on the host may find that its first request does not fit the context window.

@@ -46,7 +46,8 @@ impl Ledger for EgressLedger {
             request.not_compared = request.bytes_down;
             return Ok(());
         }
-        // Decompression may produce megabytes; keep it off the threads that serve other trials.
+        // Decompression may produce megabytes of data, so it must not run on the threads that serve
+        // other trials.
         let solution = Arc::clone(solution);
         let compared =
             tokio::task::spawn_blocking(move || solution.is_contained_in(&body).then_some(body))

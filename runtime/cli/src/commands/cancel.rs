@@ -16,8 +16,8 @@ use crate::{
     workers::{live_workers, submit_command, user_error},
 };
 
-/// How long workers may take to stop when asked. A worker closes its sandboxes within 15 s. After
-/// the timeout, the scheduler kills it.
+/// How long workers may take to stop after a cancel request. A worker closes its sandboxes within
+/// 15 s. Workers that are still live after the timeout are killed by the scheduler.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long to wait for killed workers. A killed worker counts as live until its lease expires.
 const KILL_TIMEOUT: Duration = Duration::from_secs(90);

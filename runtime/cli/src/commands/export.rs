@@ -35,8 +35,8 @@ use crate::{
 /// The file next to an export that lists what the format cannot represent.
 pub const FIDELITY_FILE: &str = "fidelity.json";
 
-/// Maximum length of a name within a file name. A file name may have 255 bytes, which must include
-/// its other parts.
+/// Maximum length, in bytes, of a name that is part of a file name. File systems limit the whole
+/// file name to 255 bytes.
 const MAX_NAME_LENGTH: usize = 180;
 
 pub fn export(
@@ -115,8 +115,8 @@ struct Exporter<'a> {
     format: Format,
     fidelity: Fidelity,
     files: BTreeSet<PathBuf>,
-    /// Inspect archives, by arm name. All stay open, because the samples of different arms
-    /// alternate.
+    /// Archives in the Inspect format, by arm name. All stay open, because the trials of different
+    /// arms alternate.
     archives: BTreeMap<String, (ZipWriter<fs::File>, InspectLog<'a>)>,
     /// Submission directories.
     folders: Folders<'a>,
@@ -256,7 +256,7 @@ impl<'a> Exporter<'a> {
     }
 
     /// Writes a file that belongs to one trial. The inner error means that another trial already
-    /// has this file, as can happen on a case-insensitive disk.
+    /// wrote this file, as can happen on a case-insensitive file system.
     fn write_new(
         &mut self,
         file: &Path,
@@ -267,7 +267,10 @@ impl<'a> Exporter<'a> {
         let mut open = match fs::File::create_new(&path) {
             Ok(open) => open,
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                return Ok(Err(format!("{} belongs to another trial", path.display())));
+                return Ok(Err(format!(
+                    "{} was already written for another trial",
+                    path.display()
+                )));
             }
             Err(error) => return Err(error.into()),
         };
@@ -289,7 +292,7 @@ impl<'a> Exporter<'a> {
     }
 }
 
-/// Adds a file to an archive. `shown` is the archive's name in the list of masked values.
+/// Adds a file to an archive. `shown` names the archive in the list of masked values.
 fn add_archive_file(
     archive: &mut ZipWriter<fs::File>,
     file: &str,

@@ -142,7 +142,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
     };
     let plain = config::plain_config(args.tasks.clone(), &sandbox, Vec::new());
     let config = ConfigFile { grading: grading.clone(), ..plain };
-    // `gold` and `noop` are scaffolds; anything else is a file of patches.
+    // `gold` and `noop` name scaffolds. Anything else is the path of a predictions file.
     let (resolved, taken) = if matches!(file, "gold" | "noop") {
         let arms = vec![config::plain_arm(file, &sandbox)];
         let read =

@@ -1,4 +1,4 @@
-//! `proctor tasks impossible`: creates a variant of each task that no honest solution resolves.
+//! `proctor tasks impossible`: creates variants of tasks that no honest solution can resolve.
 
 use std::{collections::BTreeMap, path::Path, process::ExitCode};
 
@@ -33,7 +33,7 @@ pub async fn write_impossible_variants(
     let loaded = resolved.load(world, Purpose::Open, &[], None).await?;
     let backend = assemble::start_backend(kind, &cache).await?;
     let ready = loaded.build_bundles(world).await?.build_recipes(world, &backend).await?;
-    // This run is planned, but its trials never start.
+    // The run exists only to open sandboxes. Its trials never start.
     let agent = proctor_embedded_agent::agent_digest();
     let PlannedRun { run, plan, .. } = ready.create_run(temporary.path(), agent)?;
     let (board, trials) = (progress_board(&run, &plan), plan.trials());

@@ -79,7 +79,7 @@ fn remove_duplicates<T>(all: &mut Vec<T>, name: impl Fn(&T) -> &str) {
 }
 
 fn exists_error(shown: &str) -> UserError {
-    UserError::new(format!("{shown} exists; init never overwrites a file"))
+    UserError::new(format!("{shown} already exists; `proctor init` never overwrites files"))
         .hint("choose another file: proctor init FILE")
 }
 
@@ -265,7 +265,7 @@ impl TemplateArm {
     }
 }
 
-/// A table of `[models]`.
+/// The values of a `[models.NAME]` table.
 #[derive(Debug, Serialize)]
 struct TemplateModel {
     key: String,

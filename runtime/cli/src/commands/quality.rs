@@ -1,4 +1,4 @@
-//! `proctor tasks quality`: reports problems of each task of a dataset.
+//! `proctor tasks quality`: reports problems with the tasks of a dataset.
 
 use std::{
     collections::BTreeSet,
@@ -22,7 +22,7 @@ use crate::{
     tasks,
 };
 
-/// The tree of a task's source on this host, if there is one.
+/// The directory with a task's source tree, if the source is available on this host.
 #[derive(Debug)]
 struct SourceTree(Option<PathBuf>);
 

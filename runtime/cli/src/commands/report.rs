@@ -63,8 +63,8 @@ pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> 
         || format == ReportFormat::Text && results.len() <= MAX_COMPARED_TRIALS;
     let comparison =
         (is_compared && arms.len() > 1).then(|| proctor_report::compare(&results, None));
-    // Keep the trials in memory only if they are needed again. They take most of the memory of a
-    // large run.
+    // Keep the trials in memory only if they are needed again. For a large run, they account for
+    // most of the memory.
     let again = quality.is_some() || compares_arms(format);
     let kept = if again { results.clone() } else { Vec::new() };
     let mut report = with_remarks(proctor_report::build_report(results), remarks);
@@ -136,7 +136,7 @@ fn read_curve(path: &Path) -> Result<Curve, UserError> {
     Ok(curve)
 }
 
-/// Reports corrupt files on stderr. Of all formats, only text lists them below its tables.
+/// Reports corrupt files on stderr. Among the report formats, only text lists corrupt files.
 fn print_damage(report: &Report) {
     for damage in report.tasks.iter().flat_map(|trial| &trial.damage) {
         tell!("damaged: {damage}");

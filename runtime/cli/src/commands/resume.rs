@@ -1,4 +1,4 @@
-//! `proctor resume`.
+//! `proctor resume` continues a run. Workers use the same code to join a run.
 
 use std::{collections::BTreeSet, path::Path, process::ExitCode, time::Duration};
 
@@ -103,7 +103,7 @@ async fn continue_run(
         .await
 }
 
-/// Returns the plan in a run directory.
+/// Returns the plan that a run's record contains.
 pub fn plan_from_record(record: &RunRecord) -> Plan {
     Plan::from_record(record)
 }

@@ -1,4 +1,4 @@
-//! `proctor run`.
+//! `proctor run`: plans a run, writes the plan and executes it.
 
 use std::{
     collections::BTreeMap,
@@ -62,7 +62,7 @@ pub struct ReadyRun {
     flakes: FlakyTests,
 }
 
-/// Plans a run. Writes the plan, unless it is only shown.
+/// Plans a run. Writes the plan to the run directory, unless the user only wants to see it.
 pub async fn prepare(args: RunArgs) -> Result<PrepareOutcome, CommandError> {
     let cache = cache_dir::default_cache_dir()?;
     let catalog = assemble::catalog()?;

@@ -14,7 +14,8 @@ use crate::{
     print, tasks,
 };
 
-/// The exit status of a usage error, as in [`CommandError`].
+/// Exit status if a dataset has invalid rows. It equals the status of a usage error in
+/// [`CommandError`].
 const BAD_ROWS: u8 = 2;
 
 /// Reads the tasks that match the patterns. Returns the valid tasks and the invalid rows.

@@ -59,7 +59,7 @@ pub fn trial_files(
     match trial.verdict.and_then(|verdict| test_output(log, verdict)) {
         Some(output) => files.push((format!("logs/{task}/test_output.txt"), output.to_vec())),
         None => fidelity.record_omission(
-            "trials not graded by the benchmark's own procedure: they have no test_output.txt and do not count there",
+            "trials not graded by the benchmark's own procedure: they have no test_output.txt, and the benchmark does not count them",
             1,
         ),
     }

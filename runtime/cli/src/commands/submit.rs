@@ -1,4 +1,4 @@
-//! `proctor submit`: assigns a run's trials to workers that a scheduler starts.
+//! `proctor submit`: asks a scheduler to start workers that run a run's trials.
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 

@@ -1,4 +1,5 @@
-//! `proctor watch`: shows the progress of a run in another process, read from its directory.
+//! `proctor watch`: shows the progress of a run that another process executes. Reads only the run
+//! directory.
 
 use std::{
     collections::HashMap,
@@ -94,8 +95,8 @@ pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The scheduler's state of a run's workers. Queries are at least a few seconds apart. A scheduler
-/// that hangs does not block other output.
+/// Polls the scheduler for the state of a run's workers. The interval is at least a few seconds.
+/// The queries run in the background, so a scheduler that hangs does not block other output.
 struct QueueMonitor {
     lines: Receiver<Vec<String>>,
     asking: Option<JoinHandle<()>>,

@@ -1,4 +1,4 @@
-//! The progress of a run, counted from events or from the content of its directory.
+//! Tracks the progress of a run from its events, or from the contents of its directory.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -367,7 +367,7 @@ mod tests {
         assert!(board.summary().ends_with("left"), "{}", board.summary());
     }
 
-    /// In this test, the first trial took long because an environment was built before it.
+    /// In this test, the first trial took long because an environment had to be built first.
     #[test]
     fn remaining_seconds_are_capped_by_the_limits() {
         let plan: Vec<_> = (1..=5).map(trial).collect();

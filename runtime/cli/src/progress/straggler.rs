@@ -2,7 +2,7 @@
 
 use super::board::format_clock;
 
-/// A trial is listed once it has run for this many seconds.
+/// Only a trial that has run for at least this many seconds is described.
 const MIN_STRAGGLER_SECONDS: f64 = 60.0;
 
 /// A trial that has begun and has no verdict.
@@ -11,8 +11,8 @@ pub struct OpenTrial {
     pub name: String,
     /// When its try began, in seconds since the epoch, excluding time while it was interrupted.
     pub since: f64,
-    /// Seconds after which its limits end it, including set-up and grading. `None` if its agent has
-    /// no wall-time limit.
+    /// Maximum duration of the try in seconds, including set-up and grading. `None` if the agent
+    /// has no wall-time limit.
     pub limit: Option<f64>,
 }
 

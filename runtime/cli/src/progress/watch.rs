@@ -48,7 +48,8 @@ pub fn can_draw() -> bool {
     std::io::stderr().is_terminal() && !dumb
 }
 
-/// Shows progress until the run drops its sender. `board` has the plan and what was already done.
+/// Shows progress until the run drops its sender. `board` must contain the plan, and its finished
+/// trials must already be counted.
 pub async fn watch(mut events: UnboundedReceiver<Progress>, mut board: Board) {
     let how = progress_format();
     let begun = Instant::now();
