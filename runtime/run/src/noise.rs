@@ -25,7 +25,7 @@ impl<'a> CounterDelta<'a> {
     /// Marks the agent's start.
     pub(crate) async fn begin(&self) {
         let counts = self.counts().await;
-        // Ignore the error: an agent starts only once.
+        // `set` fails only if the value is already set, and an agent starts only once.
         let _ = self.first.set(counts);
     }
 
@@ -40,7 +40,7 @@ impl<'a> CounterDelta<'a> {
     }
 }
 
-/// Describes the sandbox limits that affected its commands, or `None` if there were none.
+/// Describes the sandbox limits that affected commands. Returns `None` if no limit did.
 pub(crate) fn describe_limits(counts: &SandboxCounts) -> Option<String> {
     let some = |count: Option<u64>| count.filter(|count| *count > 0);
     let mut limits = Vec::new();
@@ -63,7 +63,7 @@ pub(crate) fn describe_limits(counts: &SandboxCounts) -> Option<String> {
     (!limits.is_empty()).then(|| limits.join(", "))
 }
 
-/// Returns the `noise` of an outcome.
+/// Returns the value of an outcome's `noise` field.
 pub(crate) fn noise(
     sandbox: SandboxCounts,
     waits: Option<RequestWaits>,

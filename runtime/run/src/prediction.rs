@@ -17,7 +17,7 @@ pub enum TaskPrediction<'a> {
 }
 
 /// Records a prediction as the trial's outcome. A missing or empty prediction is recorded as an
-/// empty patch. It counts as not resolved, because every planned trial counts.
+/// empty patch and counts as not resolved, because every planned trial counts.
 pub fn record_prediction(
     run: &RunDir,
     id: &TrialId,
