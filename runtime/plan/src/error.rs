@@ -10,7 +10,7 @@ use thiserror::Error;
 /// An error of planning.
 #[derive(Debug, Error)]
 pub enum PlanError {
-    /// A mistake of the user.
+    /// A usage error.
     #[error(transparent)]
     User(#[from] UserError),
     /// Failed to read or write a run directory.
@@ -28,7 +28,7 @@ pub enum PlanError {
     /// This version cannot read a recorded configuration.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
-    /// Failed to build a recipe's task.
+    /// A recipe failed to build a task.
     #[error("recipe {name}: {why}")]
     Recipe {
         /// The recipe's ID.

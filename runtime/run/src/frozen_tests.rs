@@ -77,7 +77,7 @@ impl FrozenTests {
     ///
     /// # Errors
     ///
-    /// A sandbox or grading fault.
+    /// Returns a sandbox or grading fault.
     pub async fn expected(
         &self,
         handle: &GradingSandbox<'_>,
@@ -108,7 +108,7 @@ impl FrozenTests {
     ///
     /// # Errors
     ///
-    /// A sandbox or grading fault.
+    /// Returns a sandbox or grading fault.
     pub async fn suite(
         &self,
         handle: &GradingSandbox<'_>,

@@ -1,4 +1,4 @@
-//! Tests resuming a try, using journals as a trial writes them.
+//! Tests how a try is resumed, with journals like those that trials write.
 
 use proctor_record::Journal;
 use proctor_sandbox_api::wire::{RawPath, SnapshotEntry};
