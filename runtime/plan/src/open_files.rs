@@ -19,8 +19,8 @@ struct Needs {
     own_sandbox_scaffolds: Vec<String>,
 }
 
-/// Raises the soft limit to the hard limit. The soft limit is kept low for programs that use
-/// `select`, which Proctor does not. Sandboxes have their own limit.
+/// Raises the soft limit to the hard limit. The soft limit is low only for the sake of programs
+/// that use `select`, which Proctor does not. Sandboxes have their own limit.
 pub fn raise_limit() {
     let files = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: files.maximum, maximum: files.maximum };
@@ -29,7 +29,7 @@ pub fn raise_limit() {
     }
 }
 
-/// Rejects `jobs` concurrent trials if they need more open files than allowed. Otherwise they
+/// Rejects `jobs` concurrent trials if they need more open files than the limit. Otherwise, trials
 /// would fail at random points during the run.
 pub fn check<'a>(
     jobs: usize,

@@ -32,7 +32,7 @@ pub struct NewRun<'a> {
 /// Creates the run directory and writes the plan before anything starts.
 ///
 /// # Errors
-/// The folder is not empty or cannot be written.
+/// Fails if the directory is not empty or cannot be written.
 pub fn create_run(out: &Path, new: NewRun<'_>) -> Result<(RunDir, RunRecord), PlanError> {
     let NewRun { file, arms, tasks, selection, agent } = new;
     if out.join("run.json").exists() {

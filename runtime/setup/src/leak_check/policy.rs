@@ -43,9 +43,10 @@ pub(crate) struct HostFolders {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tool {
     pub name: String,
-    /// Words in a command that indicate that it runs the tool.
+    /// Program names that run the tool. A command that contains one of them counts as running the
+    /// tool.
     pub words: Vec<String>,
-    /// Names of its directories, wherever it is installed.
+    /// Names of the tool's directories, in any location.
     pub folders: Vec<String>,
 }
 
@@ -103,7 +104,7 @@ impl LeakPolicy {
             || self.copy_suffixes.iter().any(|end| name.ends_with(end.as_bytes()))
     }
 
-    /// Whether a path is a repository.
+    /// Whether a path is a repository, judging by its name.
     pub(crate) fn is_history(&self, path: &RawPath) -> bool {
         let name = path.as_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or_default();
         self.histories.iter().any(|history| name == history.as_bytes())
@@ -121,10 +122,10 @@ impl LeakPolicy {
         self.tools.iter().any(|tool| tool.contains_path(place))
     }
 
-    /// Returns the tool that `commands` run and that bundles the file at `place`.
+    /// Returns a tool that `commands` runs, if that tool bundles the file at `place`.
     pub(crate) fn find_tool(&self, commands: &str, place: &str) -> Option<&str> {
-        // A program in any directory matches by its name, but a directory of that name does not
-        // match.
+        // A word matches if its file name is a program of the tool. A directory with that name does
+        // not match.
         let ends = |c: char| c.is_whitespace() || ";|&()<>\"'`$=".contains(c);
         let programs = || commands.split(ends).map(|word| word.rsplit('/').next().unwrap_or(word));
         let runs =
@@ -133,7 +134,8 @@ impl LeakPolicy {
         tool.map(|tool| tool.name.as_str())
     }
 
-    /// Returns a digest of the policy's whole text. Findings of another policy are then not reused.
+    /// Returns a digest of the policy's whole text. As part of the cache key, the digest ensures
+    /// that findings made with another policy are not reused.
     pub(crate) fn digest(&self) -> String {
         sha256_hex(format!("{} {TEXT}", self.version).as_bytes())
     }
