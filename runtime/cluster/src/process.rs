@@ -4,13 +4,13 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-/// A process. Distinguishes it from a later process with the same id.
+/// Identifies a process, even if a later process has the same id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
-    /// Boot id. Differs between machines and between boots.
+    /// Boot id, which differs between machines and between boots.
     boot: String,
-    /// PID namespace: process ids are valid only within one.
+    /// PID namespace. Process ids are unique only within a namespace.
     namespace: String,
     /// Start time in clock ticks since boot.
     started: u64,
