@@ -9,7 +9,7 @@ use std::{
 
 use crate::Job;
 
-/// Number of bytes at the end of a log that are searched for its last error.
+/// Number of bytes at the end of a log in which the last error is searched for.
 const TAIL_BYTES: u64 = 16 << 10;
 /// Maximum number of distinct messages shown per submission.
 const MAX_SHOWN_MESSAGES: usize = 3;
@@ -19,8 +19,8 @@ pub(crate) fn log_dir(run: &Path) -> PathBuf {
     run.join("engine")
 }
 
-/// Returns why jobs failed, according to the last error in each log. Each distinct message is
-/// listed once, with the number of jobs. Jobs whose logs contain no error are omitted.
+/// Returns messages about why jobs failed, based on the last error in each job's log. Each distinct
+/// message is listed once, with the number of jobs. Jobs whose logs contain no error are omitted.
 pub fn failure_messages(run: &Path, jobs: &[Job]) -> Vec<String> {
     let mut messages: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for job in jobs.iter().filter(|job| job.has_failed()) {
