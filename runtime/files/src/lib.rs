@@ -27,7 +27,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// Returns the content of a file.
 ///
 /// # Errors
-/// See [`open`].
+/// Fails in the same cases as [`open`].
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.read_to_end(&mut bytes)?;

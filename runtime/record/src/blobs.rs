@@ -137,7 +137,7 @@ impl Blobs {
     pub fn get(&self, hash: &str) -> Result<Vec<u8>, RecordError> {
         if let Some(pack) = &self.pack {
             let name = self.parse(hash)?;
-            // If the pack's entry is corrupted, fall back to a shared file with the same content.
+            // If the pack's entry is corrupt, fall back to a shared file with the same content.
             let packed = pack.get(&name, &|hash| self.get_shared_by_hash(hash));
             match packed {
                 Ok(Some(bytes)) if Self::hash(&bytes) == hash => return Ok(bytes),

@@ -21,7 +21,7 @@ pub struct JournalContents {
     pub unended: bool,
     /// Other lines that do not match their checksum, are not events, or are out of order.
     pub bad_lines: Vec<BadLine>,
-    /// Number of bytes of all complete lines.
+    /// Number of bytes up to the end of the last complete line. Does not count a missing newline.
     pub whole_bytes: u64,
 }
 

@@ -187,7 +187,7 @@ impl RunDir {
         run_file::verify(&self.root)
     }
 
-    /// Rewrites a corrupted `run.json` from its copy, or a corrupted copy from `run.json`.
+    /// Rewrites a corrupt `run.json` from its copy, or a corrupt copy from `run.json`.
     pub fn restore_run(&self) -> Result<(), RecordError> {
         run_file::restore(&self.root)
     }

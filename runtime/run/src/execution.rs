@@ -220,7 +220,7 @@ impl Execution<'_> {
     /// Opens the run with everything that an agent needs, without starting a trial.
     ///
     /// # Errors
-    /// Same as [`Self::start`].
+    /// Fails in the same cases as [`Self::start`].
     pub async fn open(self) -> Result<OpenedRun, RunError> {
         let record = self.run.read_run()?;
         let scaffolds = self.scaffolds.scaffolds_with_bundles(&record, self.say).await?;
@@ -230,7 +230,7 @@ impl Execution<'_> {
     /// Opens the run to grade patches. No agent runs, so no bundle is built.
     ///
     /// # Errors
-    /// Same as [`Self::start`].
+    /// Fails in the same cases as [`Self::start`].
     pub fn open_for_grading(self) -> Result<OpenedRun, RunError> {
         let record = self.run.read_run()?;
         let scaffolds = self.scaffolds.scaffolds_for_arms(&record.arms)?;
@@ -438,7 +438,7 @@ impl RunningExecution {
     /// has returned.
     ///
     /// # Errors
-    /// The execution was aborted.
+    /// Fails if the execution was aborted.
     pub async fn wait(&mut self) -> Result<Vec<DispatchedTrial>, RunError> {
         match (&mut self.work.0).await {
             Ok(ends) => Ok(ends),
@@ -463,7 +463,7 @@ impl RunningExecution {
     /// Waits until all trials have ended. Returns how the execution ended.
     ///
     /// # Errors
-    /// The execution was aborted.
+    /// Fails if the execution was aborted.
     pub async fn join(mut self) -> Result<ExecutionResult, RunError> {
         let trials = self.wait().await?;
         Ok(self.close(trials))

@@ -23,7 +23,7 @@ pub struct KeptContent {
 /// for the code under test.
 ///
 /// # Errors
-/// A setup fault if the mask does not apply, or a sandbox fault if the sandbox fails.
+/// Returns a setup fault if the mask does not apply, or a sandbox fault if the sandbox fails.
 pub async fn remove_hidden_content(
     handle: &SandboxHandle,
     task: &Task,

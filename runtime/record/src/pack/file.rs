@@ -22,8 +22,8 @@ const MAX_CACHED_BODIES: usize = 4;
 
 /// A trial's `blobs.pack`. The file is created when the first entry is written.
 ///
-/// Entries are only appended. A reader skips corrupted data and an incomplete end, and finds the
-/// next entry by its marker. Lost content is reported as missing when its hash is looked up.
+/// Entries are only appended. A reader skips corrupt data and an incomplete end, and finds the next
+/// entry by its marker. Lost content is reported as missing when its hash is looked up.
 #[derive(Debug)]
 pub(crate) struct Pack {
     path: PathBuf,
@@ -416,8 +416,8 @@ pub(crate) fn find_corrupt_entries(bytes: &[u8]) -> Vec<(u64, &'static str)> {
     damage
 }
 
-/// Whether another entry or the end of the file follows this entry. If neither does, the entry's
-/// length may be corrupt, and the next entries would be lost if it was trusted.
+/// Whether this entry's length can be trusted: another entry or the end of the file follows, or the
+/// entry's checksum is valid. A corrupt length would hide the entries after it.
 fn is_followed_by_entry(file: &File, at: u64, head: EntryHeader, end: u64) -> io::Result<bool> {
     let next = at + head.length() as u64;
     let mut four = MARKER;

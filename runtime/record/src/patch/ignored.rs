@@ -89,8 +89,8 @@ impl IgnoreRules {
     }
 }
 
-/// Makes a path absolute. The matcher strips its root from every path, so the root must be one that
-/// no relative path starts with.
+/// Makes a path absolute. The matcher removes its root directory from the start of every path. With
+/// relative paths, it could remove a part of a file's own name.
 fn absolute(path: &[u8]) -> PathBuf {
     Path::new("/").join(OsStr::from_bytes(path))
 }
