@@ -49,7 +49,7 @@ async fn connect_with(
     })
 }
 
-/// The scaffolds that a configuration may use.
+/// Returns the scaffolds that a configuration may use.
 pub fn catalog() -> Result<Catalog, UserError> {
     Ok(Catalog::new(cache_dir::default_cache_dir()?))
 }
@@ -86,7 +86,8 @@ pub fn check_script(file: &Path) -> Result<(), String> {
     Script::load(file).map(drop).map_err(|error| error.to_string())
 }
 
-/// Resolves a configuration: looks up every name and computes the arms' ids.
+/// Resolves a configuration: looks up scaffolds, models and other names, and computes the arms'
+/// ids.
 pub fn resolve(file: ConfigFile, written: &ConfigSource) -> Result<RunConfig, UserError> {
     let catalog = catalog()?;
     let scaffold = |name: &str| catalog.find_scaffold(name);
@@ -95,7 +96,7 @@ pub fn resolve(file: ConfigFile, written: &ConfigSource) -> Result<RunConfig, Us
     config::resolve(file, written, &known)
 }
 
-/// Starts one back end and removes leftovers of dead processes from it.
+/// Starts one back end and removes resources that crashed processes left behind.
 pub async fn start_backend(
     kind: SandboxKind,
     cache: &Path,

@@ -1,5 +1,5 @@
-//! A model that a command calls outside of a run. Its usage is metered, and its requests and
-//! responses are recorded next to the command's output.
+//! A model that a command calls outside of a run. Usage is metered, and the requests and responses
+//! are recorded next to the command's output.
 
 use std::{
     fs::{self, File},

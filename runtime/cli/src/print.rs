@@ -1,4 +1,4 @@
-//! Output: results on standard output, everything else on standard error.
+//! Prints results on standard output, and everything else on standard error.
 
 use std::io::{self, ErrorKind, Write};
 

@@ -1,4 +1,4 @@
-//! Workers of a run, on this machine and on others.
+//! Helpers for commands about a run's workers, on this machine and on others.
 
 use std::{
     path::Path,

@@ -53,8 +53,8 @@ pub(crate) struct HeldClaim {
 }
 
 impl HeldClaim {
-    /// Returns whether the newest file of the chain still belongs to this claim. A read error keeps
-    /// the last result.
+    /// Returns whether the newest file of the chain still belongs to this claim. If the chain
+    /// cannot be read, returns the last known result.
     pub(crate) fn is_still_owned(&self) -> bool {
         let own =
             |top: ChainHead| top.generation == self.generation && top.token.worker == self.worker;

@@ -30,7 +30,7 @@ const SINCE_FILE: &str = "since";
 /// Number of heartbeats per lease. Some may be late before the worker is presumed dead.
 const HEARTBEATS_PER_LEASE: u32 = 4;
 
-/// A worker as described by its file.
+/// A worker, as described in its file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Member {
     pub id: String,
@@ -38,7 +38,7 @@ pub struct Member {
     pub host: String,
     /// The worker's Proctor version.
     pub version: String,
-    /// The worker's job id in its engine.
+    /// The id that the engine assigned to the worker's job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
     /// How often the engine has restarted the job.
@@ -293,8 +293,8 @@ impl MembershipInner {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.lost.store(true, Ordering::Relaxed);
             }
-            // The server may respond next time. If it does not before the lease expires, the worker
-            // is presumed dead.
+            // The server may respond to the next heartbeat. If it doesn't before the lease expires,
+            // this worker is presumed dead.
             Err(_) => {}
         }
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);

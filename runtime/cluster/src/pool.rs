@@ -18,14 +18,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Membership, SHARES, register::Register};
 
-/// Counts by name, such as tokens or requests.
+/// Amounts by name, such as the numbers of tokens and requests.
 pub type Amounts = BTreeMap<String, u64>;
 
 /// The amounts that all workers may use together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
     pub most: Amounts,
-    /// How long usage counts. `None` means forever.
+    /// How long usage counts toward the limit. `None` means forever.
     pub window: Option<Duration>,
 }
 
@@ -444,7 +444,7 @@ mod tests {
         let third = timeout(SOON, other.reserve(&third, false)).await.unwrap().unwrap();
         third.settle(amounts("cost", 10));
         second.settle(amounts("cost", 40));
-        // 80 are spent: a request that does not fit runs alone.
+        // Of 100, 80 are spent. A request that does not fit runs alone.
         let last = timeout(SOON, one.reserve(&amounts("cost", 50), false)).await.unwrap().unwrap();
         last.settle(amounts("cost", 45));
         let refused = timeout(SOON, other.reserve(&amounts("cost", 1), false)).await.unwrap();

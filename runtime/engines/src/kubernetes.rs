@@ -1,4 +1,4 @@
-//! Generates a Kubernetes Job manifest for workers. It never contacts a cluster.
+//! Generates a Kubernetes Job manifest for workers. Never contacts a cluster.
 
 use std::collections::BTreeMap;
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::EngineError;
 
-/// The workers queued by one `submit`.
+/// The workers that one `proctor submit` command queued.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Submission {
     pub engine: String,

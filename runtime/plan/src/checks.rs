@@ -88,8 +88,8 @@ fn check_user(arm: &Arm, scaffold: &dyn Scaffold, tasks: &[PlannedTask]) -> Resu
     Ok(())
 }
 
-/// Rejects a missing base or source, and an image on a back end that does not support images.
-/// `switch` tells the user how to choose another back end.
+/// Rejects tasks whose base or source is missing, and tasks with an image if the back end does not
+/// support images. `switch` tells the user how to choose another back end.
 fn check_bases(
     arms: &[Arm],
     tasks: &[PlannedTask],

@@ -42,7 +42,7 @@ pub enum PlanError {
 /// and the message.
 pub type ArmLocator<'a> = &'a dyn Fn(&Arm, &str, UserError) -> UserError;
 
-/// Joins the first few IDs of a list for a message.
+/// Joins the first few of a list of IDs for a message.
 pub fn format_ids<'a>(ids: impl Iterator<Item = &'a str>) -> String {
     join_first_few(ids.map(|id| format!("`{id}`")).collect())
 }

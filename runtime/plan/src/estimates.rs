@@ -229,8 +229,8 @@ fn time_line(size: &PlanSize<'_>) -> String {
     }
 }
 
-/// Returns the estimate from earlier runs of the same arms, scaled to the planned number of
-/// trials, and the disk space in bytes.
+/// Returns a line with an estimate from earlier runs of the same arms, scaled to the planned number
+/// of trials. Also returns the estimated disk space in bytes.
 fn earlier_runs_estimate(
     size: &PlanSize<'_>,
     runs: &Path,
@@ -325,7 +325,7 @@ fn bytes_below(folder: &Path) -> f64 {
     })
 }
 
-/// Returns the free disk space where the run will be stored.
+/// Returns the free space, in bytes, on the disk where the run will be stored.
 fn free_disk_space(runs: &Path) -> Option<f64> {
     let there = runs.ancestors().find(|folder| folder.is_dir());
     let there = there.unwrap_or(Path::new("."));
@@ -431,7 +431,7 @@ mod tests {
             ("cost_usd = 2", "$20.00"),
             ("total_tokens = 100000", "$10.00"),
             ("input_tokens = 1000000, output_tokens = 100000, cost_usd = 9", "$20.00"),
-            // 100 steps of 1000 input and 100 output tokens cost $0.20.
+            // 100 steps with 1000 input tokens and 100 output tokens each cost $0.20.
             ("steps = 100", "$2.00"),
             ("cost_usd = 2, arm = { cost_usd = 3 }", "$3.00"),
             ("input_tokens = 5", "unbounded: the cost of 1 arm has no limit (`a0`)"),
@@ -484,7 +484,8 @@ mod tests {
         };
         let taken = EarlierUse { trials: 1, spent, ..EarlierUse::default() };
         let mut arm = arms(&["steps = 1"]).remove(0);
-        // $1 of input and $1 of output, although the trial was recorded without a price.
+        // The tokens cost $1 for input and $1 for output at current prices, although the trial was
+        // recorded without a price.
         assert!((taken.cost(&arm, &prices).unwrap() - 2.0).abs() < 1e-9);
         arm.model.as_mut().unwrap().price = None;
         assert_eq!(taken.cost(&arm, &prices), None);

@@ -17,7 +17,7 @@ const ARCHITECTURES: [(&str, &[&str]); 4] = [
     ("s390x", &["s390x"]),
 ];
 
-/// A sandbox limit and the machine's value for it.
+/// A sandbox limit, and the machine's amount of the limited resource.
 struct Limit {
     key: &'static str,
     unit: &'static str,

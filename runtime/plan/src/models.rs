@@ -22,7 +22,7 @@ pub fn check_models(
     let gateway = Gateway::new(PriceTable::shipped()?)?;
     for arm in arms {
         let Some(model) = &arm.model else { continue };
-        // A scripted model has no key, and no URL yet.
+        // A scripted model has no key, and its URL is not known until the script is served.
         let checked = match model.base_url.strip_prefix(SCRIPT_URL_PREFIX) {
             Some(file) => {
                 script(Path::new(file))

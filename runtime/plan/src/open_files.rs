@@ -1,5 +1,5 @@
-//! The limit on open files. It is raised at startup and checked against each plan before the plan
-//! starts.
+//! Raises the limit on open files at startup, and checks whether the limit is high enough for a
+//! plan.
 
 use proctor_types::{Arm, NetworkMode, SCRIPT_URL_PREFIX, ShippedTable, UserError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

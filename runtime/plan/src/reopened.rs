@@ -24,7 +24,7 @@ pub enum Continuation {
     /// Run the missing trials. A run that uses another version of the rules is accepted only if no
     /// trials are missing.
     Rest,
-    /// Run new trials or repeat existing ones. The run must use the current rules.
+    /// Run new trials or repeat existing ones. The run must use the current version of the rules.
     More,
     /// Grade submitted patches. No agent runs and no model is called.
     Gradings,

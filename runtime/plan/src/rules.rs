@@ -23,7 +23,8 @@ pub fn require_current_rules(run: &RunDir, record: &RunRecord) -> Result<(), Use
     Err(UserError::new(what).hint(hint))
 }
 
-/// Like [`require_current_rules`], but accepts any rules if every trial has a verdict.
+/// Like [`require_current_rules`], but accepts any version of the rules if every trial has a
+/// verdict.
 pub fn require_rules_unless_finished(run: &RunDir, record: &RunRecord) -> Result<(), UserError> {
     let is_open =
         |checked: proctor_record::CheckedTrial| !checked.finished || checked.verdict.is_none();

@@ -1,5 +1,5 @@
-//! Selects tasks and arms of a configuration for `run --tasks GLOB`, `--limit N` and `--arms
-//! GLOB`.
+//! Implements `run --tasks GLOB`, `--limit N` and `--arms GLOB`: selects tasks and arms of a
+//! configuration.
 
 use std::collections::BTreeSet;
 
@@ -44,7 +44,7 @@ pub fn select_tasks(
     Ok(Some(Selection { tasks, limit, seed: SEED, of: all.len() as u64 }))
 }
 
-/// Removes arms whose name matches no glob.
+/// Removes arms whose names match no glob.
 pub fn select_arms(
     resolved: RunConfig,
     written: &ConfigSource,
@@ -81,7 +81,7 @@ pub fn select_file_arms(
     Ok(file.with_arms(written, &|name| kept.iter().any(|one| one == name)))
 }
 
-/// Returns the arms of a run whose name matches a glob, or all arms if `globs` is empty.
+/// Returns the arms of a run whose names match a glob, or all arms if `globs` is empty.
 pub fn select_run_arms(arms: &[Arm], globs: &[String]) -> Result<Vec<Arm>, UserError> {
     let all: Vec<String> = arms.iter().map(|arm| arm.name.clone()).collect();
     let kept = match_globs(&RUN_ARMS_OPTION, globs, &all)?;

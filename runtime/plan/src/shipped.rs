@@ -49,7 +49,7 @@ static FILES: [(&str, &str); 27] = files![
     "tasks/numerals/tests/test_tally.py",
 ];
 
-/// Returns the names of the configurations, which are the top-level files.
+/// Returns the names of the built-in configurations, which are the top-level files.
 fn names() -> impl Iterator<Item = &'static str> {
     FILES
         .iter()

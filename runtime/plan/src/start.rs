@@ -80,7 +80,8 @@ pub fn create_run(out: &Path, new: NewRun<'_>) -> Result<(RunDir, RunRecord), Pl
 
 /// Converts tasks to the form stored in a run's plan.
 pub fn run_tasks(planned: &[PlannedTask]) -> Vec<RunTask> {
-    // Hundreds of tasks may share a source directory, and computing its digest reads all of it.
+    // Compute each source directory's digest only once: this reads the whole directory, and
+    // hundreds of tasks may share one.
     let mut read: HashMap<(PathBuf, String), Option<String>> = HashMap::new();
     let mut source = |one: &PlannedTask| {
         let source = one.task.source.as_ref()?;

@@ -16,7 +16,8 @@ use crate::{
     selection, start::create_run, tasks,
 };
 
-/// How to choose another back end, for the message about images that native sandboxes do not support.
+/// Tells the user how to choose another back end. Part of the message about images, which native
+/// sandboxes do not support.
 const DOCKER_HINT: &str = "set kind = \"docker\" below [sandbox], or use --set sandbox.kind=docker";
 
 /// The purpose of a plan. It determines the checks: a plan that is only shown does not need a
@@ -37,10 +38,10 @@ pub struct ReadConfig {
     written: ConfigSource,
     /// Number of arms in the file.
     all: usize,
-    /// Globs of the arms that are still to be selected.
+    /// Globs for the selection of arms, which is applied later.
     globs: Vec<String>,
     is_selection: bool,
-    /// How to choose another back end, for messages.
+    /// Text for hints that tells the user how to choose another back end.
     switch: &'static str,
     /// The fork point where the trials start. `None` if they start from the task's initial state.
     origin: Option<ForkOrigin>,

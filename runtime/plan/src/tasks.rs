@@ -251,7 +251,7 @@ pub async fn build_recipe_tasks(
     Ok(tasks)
 }
 
-/// Makes a path absolute, because the run directory outlives the current directory.
+/// Makes a path absolute, because the run may be resumed from another current directory.
 fn absolute(path: &Path) -> std::io::Result<PathBuf> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     path.canonicalize()

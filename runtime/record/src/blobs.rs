@@ -79,8 +79,8 @@ impl Blobs {
         }
     }
 
-    /// Stores the bytes for all trials. Use this for content that many trials share, such as a
-    /// task's initial files.
+    /// Stores the bytes among the run's shared blobs. Use this for content that many trials share,
+    /// such as a task's initial files.
     pub fn put_shared(&self, bytes: &[u8]) -> Result<String, RecordError> {
         let hash = Self::hash(bytes);
         let path = self.path(&hash)?;

@@ -26,7 +26,7 @@ pub struct Journal {
     path: PathBuf,
     try_number: u32,
     next_seq: u64,
-    /// Size of the complete lines in bytes.
+    /// Total size of the complete lines in bytes.
     length: u64,
     /// The try's clock when this writer started, in seconds.
     offset: f64,
@@ -172,8 +172,8 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        // Unlock explicitly instead of by closing: a child process shares the descriptor and would
-        // keep the lock until it calls `exec`.
+        // Unlock explicitly. Closing the file is not enough, because a new child process shares the
+        // descriptor and would keep the lock until it calls `exec`.
         let _ = self.file.unlock();
     }
 }

@@ -19,7 +19,8 @@ pub struct JournalContents {
     pub torn: bool,
     /// Whether the last line is complete except for its newline.
     pub unended: bool,
-    /// Other lines that do not match their checksum, are not events, or are out of order.
+    /// All other corrupt lines: those that do not match their checksum, are not events, or are out
+    /// of order.
     pub bad_lines: Vec<BadLine>,
     /// Number of bytes up to the end of the last complete line. Does not count a missing newline.
     pub whole_bytes: u64,

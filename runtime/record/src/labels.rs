@@ -16,7 +16,7 @@ const NAME: &str = "labels.jsonl";
 /// The labels of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Labels {
-    /// The labels in effect, in the order in which they were written.
+    /// The labels that have not been removed or replaced, in the order in which they were written.
     pub standing: Vec<Label>,
     /// Messages for invalid lines or an unreadable file, each with its position. Other labels are
     /// still read.

@@ -37,7 +37,7 @@ pub struct FinishedTrials(HashSet<String>);
 
 impl FinishedTrials {
     pub fn contains(&self, id: &TrialId) -> bool {
-        // Skip hashing the ids of ten thousand trials if the set is empty.
+        // If the set is empty, don't compute the hashes of ten thousand ids.
         !self.0.is_empty() && self.0.contains(&key(id))
     }
 }
@@ -182,7 +182,7 @@ impl RunDir {
     }
 }
 
-/// Returns a file name for a trial.
+/// Returns a trial's claim key, which is a valid file name.
 fn key(id: &TrialId) -> String {
     let name = format!("{}\n{}\n{}", id.task, id.arm, id.attempt);
     blake3::hash(name.as_bytes()).to_hex().get(..32).unwrap_or_default().to_owned()
@@ -378,7 +378,8 @@ mod tests {
             assert_eq!(fs::read(trial.join("trajectory.jsonl")).unwrap(), b"paid\n");
             assert!(!trial.join("superseded.txt").exists());
         }
-        // Interrupted before the directory was moved, so the directory may have grown since the copy.
+        // If the takeover was interrupted before the directory was moved, the directory may have
+        // grown since the copy.
         fs::create_dir_all(&new).unwrap();
         fs::write(trial.join("trajectory.jsonl"), "paid\nmore\n").unwrap();
         replacement.finish(&trial).unwrap();

@@ -39,7 +39,7 @@ pub struct RunDir {
     /// This process's membership as a worker. Set when the process leases its first trial.
     pub(crate) membership: Mutex<Option<Arc<Membership>>>,
     pub(crate) pins: Arc<PinnedDirs>,
-    /// Whether other machines may work on the run at the same time.
+    /// Whether workers on other machines may work on the run at the same time.
     pub(crate) shares: bool,
     /// Descriptions of the previous workers of trials that were taken over.
     pub(crate) lost: Mutex<HashMap<TrialId, String>>,
@@ -118,7 +118,7 @@ impl RunDir {
         &self.root
     }
 
-    /// Whether other machines may work on the run at the same time.
+    /// Whether workers on other machines may work on the run at the same time.
     pub fn is_shared(&self) -> bool {
         self.shares
     }

@@ -14,7 +14,7 @@ use crate::{RecordError, TrialDir, read_journal};
 /// missing journal counts as zero.
 pub fn journal_spending(journal: &Path) -> Result<Spending, RecordError> {
     let mut spent = Spending::default();
-    // If this is a directory, the trial's check reports it as corruption.
+    // If a directory exists in place of the journal, the trial's check reports the corruption.
     if !journal.is_file() {
         return Ok(spent);
     }
@@ -70,7 +70,7 @@ pub fn earlier_tries(dir: &TrialDir, ended: bool) -> Result<EarlierTries, Record
                 journals.push(entry.path().join("trajectory.jsonl"));
             }
         }
-        // If something else is at this path, the trial's check reports it.
+        // If the path is not a directory, the trial's check reports that.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
         Err(error) => return Err(RecordError::io(&folder, "cannot be read")(error)),
     }

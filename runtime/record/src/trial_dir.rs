@@ -40,7 +40,7 @@ const SCAFFOLD: &str = "scaffold";
 /// The subdirectory for earlier tries. It has one directory per try number.
 pub(crate) const TRIES: &str = "tries";
 
-/// A try's journal. Each try starts by creating it.
+/// A try's journal. Each try starts by creating this file.
 pub(crate) const TRAJECTORY: &str = "trajectory.jsonl";
 
 /// The pack with the try's own blobs.
@@ -121,7 +121,7 @@ impl TrialDir {
             let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
             most = most.max(number.unwrap_or(0));
         }
-        // Use a saturating addition, because a directory's name can be any number.
+        // Don't overflow: the name of a directory may be the largest number.
         Ok(u32::saturating_add(most, here + 1))
     }
 

@@ -1,4 +1,4 @@
-//! Looks up trials of a run's plan by task name, arm name and attempt.
+//! Finds the trials of a run's plan that match a task name, arm name and attempt.
 
 use proctor_types::{Arm, RunRecord, RunTask, TrialId, UserError, similar_names};
 

@@ -11,8 +11,8 @@ struct ClusterTable {
     lease_seconds: f64,
 }
 
-/// Describes this process as a worker. If a cluster engine started it, the engine provides the
-/// names of its job and node.
+/// Describes this process as a worker. If a cluster engine started the process, the engine provides
+/// the names of the job and node.
 pub(crate) fn describe_this_worker() -> Result<Member, String> {
     static TABLE: ShippedTable<ClusterTable> =
         ShippedTable::new("cluster.toml", include_str!("../../../configs/cluster.toml"));

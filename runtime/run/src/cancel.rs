@@ -37,7 +37,7 @@ impl CancelSignal {
         *self.0.borrow() >= CancelState::WindDown
     }
 
-    /// Waits until new work must not start.
+    /// Waits until the run winds down and new work must not start.
     pub async fn wait_for_wind_down(&self) {
         let _ = self.0.subscribe().wait_for(|state| *state >= CancelState::WindDown).await;
     }
@@ -57,7 +57,8 @@ impl CancelSignal {
         let _ = self.0.subscribe().wait_for(|state| *state == CancelState::Now).await;
     }
 
-    /// Returns the fault of a cancelled try. It is not recorded, because the trial has not ended.
+    /// Returns the fault for a cancelled try. The fault is not recorded, because the trial has not
+    /// ended.
     pub(crate) fn cancelled_fault() -> Fault {
         Fault::new(Layer::Sandbox, "cancelled").cause(Cause::Cancelled)
     }

@@ -14,8 +14,8 @@ const WHOLE_CPU: f64 = 1000.0;
 ///
 /// `jobs` cannot replace this limit. A running trial mostly waits for its model, so many trials fit
 /// on few CPUs. A grading uses its CPU all the time, so each grading beyond the number of CPUs
-/// pushes the others towards their time limits. A sandbox that requests more than the machine has
-/// reserves all of it and runs alone.
+/// slows the others down, which may then reach their time limits. A sandbox that requests more than
+/// the machine has reserves all of it and runs alone.
 #[derive(Debug)]
 pub struct Capacity {
     cpus: (u32, Arc<Semaphore>),
@@ -39,7 +39,8 @@ impl Capacity {
         Self { cpus: pool(machine.cpus * WHOLE_CPU), memory: pool(machine.memory_mb as f64) }
     }
 
-    /// Returns how many sandboxes with these limits fit at once; at least one.
+    /// Returns how many sandboxes with these limits can be open at the same time. The result is at
+    /// least one.
     pub fn max_sandboxes(&self, limits: &SandboxSpec) -> usize {
         let (cpus, memory) = self.required_permits(limits);
         (self.cpus.0 / cpus).min(self.memory.0 / memory) as usize
@@ -57,7 +58,7 @@ impl Capacity {
         let gone =
             |_| Fault::new(Layer::Grade, "internal error: the CPU or memory semaphore was closed");
         // Always acquire CPUs first, to prevent deadlocks. A task that waits for memory then waits
-        // only for tasks that have both.
+        // only for tasks that already have both CPUs and memory.
         let cpus = Arc::clone(&self.cpus.1).acquire_many_owned(cpus).await.map_err(gone)?;
         let memory = Arc::clone(&self.memory.1).acquire_many_owned(memory).await.map_err(gone)?;
         Ok(CapacityPermit { _cpus: cpus, _memory: memory })

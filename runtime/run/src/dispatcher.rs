@@ -30,8 +30,8 @@ pub struct DispatchedTrial {
     pub end: Result<DispatchEnd, Fault>,
 }
 
-/// How a trial ended. Its outcome and verdict stay on disk, because those of ten thousand trials
-/// would waste memory.
+/// How a trial ended. Does not contain the outcome and verdict, because ten thousand of them would
+/// waste memory. They can be read from disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DispatchEnd {
     Recorded,
@@ -176,7 +176,8 @@ impl Dispatcher {
     /// Whether a worker has finished the trial, according to a list that is reread periodically.
     fn is_listed_as_finished(&mut self, id: &TrialId) -> bool {
         if self.ended.1.is_none_or(|listed| listed.elapsed() > MAX_LIST_AGE) {
-            // Treat an unreadable list as empty: each trial's own claim decides.
+            // Treat an unreadable list as empty. Each trial's own claim then shows whether the
+            // trial has finished.
             let ended = self.context.run.finished_trials().unwrap_or_default();
             self.ended = (ended, Some(Instant::now()));
         }

@@ -12,8 +12,8 @@ use proctor_types::{Event, Fault, Layer, Task, UrlRequest};
 
 use crate::recorder::Recorder;
 
-/// Writes requests to a try's journal. A response that shares lines with the solution is stored as
-/// a blob; forensics decides after the trial whether it counts as a leak.
+/// Writes requests to a try's journal. If a response shares lines with the solution, it is stored
+/// as a blob. After the trial, forensics decides whether the response counts as a leak.
 pub(crate) struct EgressLedger {
     recorder: Arc<Recorder>,
     solution: Option<Arc<Solution>>,

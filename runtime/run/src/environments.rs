@@ -64,8 +64,8 @@ impl Environments {
         Ok((prepared, image, built))
     }
 
-    /// Rejects a source that changed after planning: a run must not compare trials of two
-    /// versions.
+    /// Returns a fault if the source has changed since planning, because a run must not compare
+    /// trials of two versions.
     fn check_planned_digest(&self, task: &Task, spec: &LayerSpec) -> Result<(), Fault> {
         let (Some(planned), Some(found)) = (self.planned.get(&task.id), &spec.source) else {
             return Ok(());
@@ -80,7 +80,8 @@ impl Environments {
             .into_permanent())
     }
 
-    /// Returns the environment for programs that do not belong to a task. All of them share one.
+    /// Returns the environment for programs that do not belong to a task. All such programs share
+    /// one environment.
     pub(crate) async fn get_shared(
         &self,
         backend: &dyn Backend,

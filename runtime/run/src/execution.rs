@@ -33,7 +33,7 @@ use crate::{
     shared_rates, task_for_arm,
 };
 
-/// Key of the arm setting that identifies the trajectory to replay by its content hash.
+/// Key of the arm setting that contains the content hash of the trajectory to replay.
 const REPLAY: &str = "replay";
 
 /// Whether to grade a patch anew if this grader has already graded it in the same environment.
@@ -259,7 +259,7 @@ struct ContextParts<'a> {
     grading: RegradePolicy,
     flakes: FlakyTests,
     scaffolds: Scaffolds,
-    /// Rate limits of the endpoints, with the same URLs as in the plan.
+    /// Rate limits of the endpoints. Their URLs are the same as in the plan's arms.
     endpoints: Vec<EndpointRates>,
     progress: UnboundedSender<Progress>,
 }
@@ -319,7 +319,8 @@ fn context(
     })
 }
 
-/// Records the versions of the engines that the run uses, now that its back ends are connected.
+/// Records the versions of the sandbox engines that the run uses. They are known only once the back
+/// ends are connected.
 fn record_engine_versions(
     run: &RunDir,
     backends: &BTreeMap<SandboxKind, Arc<dyn Backend>>,
@@ -358,7 +359,7 @@ pub struct KnownTrial {
     pub id: TrialId,
     /// Its arm.
     pub arm: Arc<Arm>,
-    /// Whether it resolves its task, or `None` if it has no verdict.
+    /// Whether the trial resolves its task, or `None` if it has no verdict.
     pub resolved: Option<bool>,
 }
 
@@ -378,7 +379,7 @@ pub fn known_trials(run: &RunDir, plan: &Plan) -> Vec<KnownTrial> {
     trials.iter().zip(&checked).map(KnownTrial::from_checked).collect()
 }
 
-/// Stops an execution from outside.
+/// Stops an execution. It can be used from any task.
 #[derive(Debug, Clone)]
 pub struct Handle(CancelSignal);
 
@@ -502,8 +503,8 @@ pub struct HeldTrials {
     pub trials: usize,
 }
 
-/// Returns each fault for which the gateway halted a model, with the number of trials that were
-/// not started because of it.
+/// Returns each fault for which the gateway halted a model, with the number of trials that were not
+/// started because of this fault.
 fn model_halts(context: &RunContext, plan: &Plan, ends: &[DispatchedTrial]) -> Vec<HeldTrials> {
     let stopped = |fault: &Fault| {
         let by = |arm: &&Arc<Arm>| {

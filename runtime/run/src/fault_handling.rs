@@ -14,7 +14,7 @@ use crate::{
 
 /// A trial's prepared environment.
 pub(crate) struct TrialEnvironment {
-    /// The task with the values from its image.
+    /// The task, completed with values from its image.
     pub(crate) planned: PlannedTask,
     pub(crate) environment: PreparedEnvironment,
     /// Findings of the environment's leak check.

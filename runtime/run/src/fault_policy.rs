@@ -18,7 +18,7 @@ pub struct FaultPolicy {
     rows: BTreeMap<(Layer, Cause), Row>,
 }
 
-/// Kinds of trial groups that are halted together.
+/// Kinds of scopes. All trials in a scope are halted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ScopeKind {
@@ -144,8 +144,8 @@ impl FaultPolicy {
         self.is_retryable(fault) && done < self.tries.most
     }
 
-    /// Whether the next try can resume this one from its last recorded step, provided that the
-    /// scaffold supports it.
+    /// Whether the next try can resume a try with this fault from the last recorded step, provided
+    /// that the scaffold supports resuming.
     pub(crate) fn is_resumable(&self, fault: &Fault) -> bool {
         self.row(fault).is_some_and(|row| row.goes_on)
     }
@@ -210,7 +210,7 @@ mod tests {
         ] {
             assert!(policy.is_resumable(&fault(layer, cause)), "{layer} {cause}");
         }
-        // The try's record may be the cause, so it cannot be resumed.
+        // The try's record may be the cause of the fault, so the try cannot be resumed.
         assert!(!policy.is_resumable(&fault(Layer::Record, Cause::Invalid)));
     }
 

@@ -68,8 +68,8 @@ impl FirstResolvedSearch {
 mod tests {
     use super::*;
 
-    /// Runs the search. Returns the first resolving tree, whether it is exact, and the number of
-    /// graded trees.
+    /// Runs the search. Returns the first resolving tree found, whether every earlier tree was
+    /// graded, and the number of graded trees.
     fn search(truth: &[bool]) -> (Option<usize>, bool, usize) {
         let mut search = FirstResolvedSearch::new(truth.len(), truth.last() == Some(&true));
         let mut graded = 0;

@@ -66,9 +66,8 @@ pub async fn grade_patch(
     Ok(handle.with_environment_record(graded, task))
 }
 
-/// Grades a trial's patch once, or returns the cached verdict. If only unreliable tests failed and
-/// the run uses voting, repeats the grading and takes the majority. Also returns whether tests
-/// ran.
+/// Grades a trial's patch, or returns the cached verdict. If only unreliable tests failed and the
+/// run uses voting, repeats the grading and takes the majority. Also returns whether a grading ran.
 pub(crate) async fn grade_trial(
     context: &RunContext,
     id: &TrialId,

@@ -133,8 +133,8 @@ impl GradingSandbox<'_> {
         close_and_return(sandbox, graded.map(|graded| add_noise(graded, STRICT, noise))).await
     }
 
-    /// Grades a patch and returns the sandbox as the tests left it. The verdict is dropped because
-    /// the caller already has it.
+    /// Grades a patch and returns the sandbox as the tests left it. Discards the verdict, because
+    /// the caller already has one.
     pub(crate) async fn grade_and_keep_open(
         &self,
         task: &Task,

@@ -13,7 +13,7 @@ use proctor_types::{Arm, Fault, SandboxKind, TrialId};
 
 use crate::{FaultPolicy, fault_policy::ScopeKind};
 
-/// Groups of trials that are halted together.
+/// A group of trials that are halted together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Scope {
     Task(SandboxKind, String),

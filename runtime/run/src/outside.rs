@@ -16,8 +16,8 @@ const MAX_CONCURRENT_WRITES: usize = 16;
 /// resumed.
 const MAX_OUTSIDE_ENTRIES: u64 = 100_000;
 
-/// Limits on the state outside the work directory that is kept per trial. If a trial exceeds them,
-/// it restarts after an interruption instead of resuming.
+/// Limits on the recorded state outside the work directory, per trial. If a trial exceeds them, it
+/// starts over after an interruption instead of resuming.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutsideLimits {
     /// Per file, in bytes.
@@ -157,7 +157,7 @@ pub(crate) fn verify_restored(recorded: &LayerDiff, found: &LayerDiff) -> Result
     }
 }
 
-/// Returns a fault that makes the trial restart.
+/// Returns a fault after which the trial starts over.
 pub(crate) fn restore_fault(why: impl std::fmt::Display) -> Fault {
     Fault::new(FaultLayer::Record, format!("restoring files outside the work directory: {why}"))
         .cause(Cause::Invalid)
@@ -177,8 +177,9 @@ fn entry_fault(path: &RawPath, error: &SandboxError) -> Fault {
     }
 }
 
-/// Removes whatever exists at an entry's path: an existing file would keep its owner, and a file
-/// cannot replace a directory. An existing directory is kept if the entry is a directory.
+/// Removes whatever exists at an entry's path. Otherwise, an existing file would keep its owner,
+/// and a file could not replace a directory. An existing directory is kept if the entry is a
+/// directory.
 async fn clear_path(handle: &SandboxHandle, one: &LayerEntry) -> Result<(), Fault> {
     let path = absolute(&one.entry.path);
     let found = handle.stat(&path).await.map_err(|error| entry_fault(&one.entry.path, &error))?;

@@ -1,4 +1,4 @@
-//! The plan: every trial of a run, in starting order.
+//! The plan: every trial of a run, in the order in which the trials start.
 
 use std::{
     collections::BTreeSet,

@@ -1,4 +1,4 @@
-//! Records a patch that was made outside Proctor as a finished trial without a verdict.
+//! Records a patch from another tool as a finished trial without a verdict.
 
 use proctor_patch::Patch;
 use proctor_record::{Journal, RunDir};
@@ -12,7 +12,7 @@ pub enum TaskPrediction<'a> {
     Patch(&'a [u8]),
     /// The file has no prediction for this task.
     Missing,
-    /// The file says that the attempt failed, with this reason.
+    /// According to the predictions file, the attempt failed for this reason.
     Failed(&'a str),
 }
 

@@ -34,7 +34,7 @@ pub struct Prefixes {
 
 #[derive(Debug, Clone, PartialEq)]
 struct Step {
-    /// All tokens sent until the step's response was delivered.
+    /// All input and output tokens up to the delivery of the step's response.
     tokens: u64,
     cost: f64,
     seconds: f64,

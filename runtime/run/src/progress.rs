@@ -25,7 +25,7 @@ pub enum Progress {
     /// The worker that ran the trial is gone, and this worker continues the trial. `worker`
     /// contains the name of the earlier worker and how its job ended.
     WorkerLost { trial: TrialId, arm: String, worker: String },
-    /// The trial was interrupted and restarts.
+    /// The trial was interrupted, cannot be resumed and starts over.
     NotResumed { trial: TrialId, arm: String, why: String },
     /// The trial ended earlier; its submission is being graded now.
     GradingRecorded { trial: TrialId, arm: String },
@@ -37,7 +37,7 @@ pub enum Progress {
     Waiting { trial: TrialId, arm: String, waiting: WaitNotice },
     /// A request waited this many seconds for a shared limit or the endpoint's rate limits.
     Waited { trial: TrialId, arm: String, seconds: f64 },
-    /// The current activity of the sandbox or the model.
+    /// The trial's current activity in the sandbox or at the model.
     Does { trial: TrialId, arm: String, doing: TrialActivity },
     /// A step ended.
     Stepped { trial: TrialId, arm: String, step: u64 },
@@ -46,8 +46,8 @@ pub enum Progress {
     /// The sandbox of a try could not be closed. The try still counts; the next run removes
     /// leftovers.
     NotClosed { trial: TrialId, arm: String, fault: Fault },
-    /// The trial has an outcome. It is graded next, unless its ending is unfinished
-    /// (`Ending::is_unfinished`), in which case this is its last event.
+    /// The trial has an outcome. The trial is graded next, unless its ending is unfinished
+    /// (`Ending::is_unfinished`). In that case, this is the trial's last event.
     Ended { trial: TrialId, arm: String, outcome: Box<Outcome> },
     /// The trial has a verdict. This is its last event.
     Graded { trial: TrialId, arm: String, verdict: Box<Verdict> },

@@ -222,7 +222,7 @@ impl Recorder {
         self.meter.get().map_or(0, |meter| meter.steps())
     }
 
-    /// Starts the agent's clock. From now on the meter determines the step.
+    /// Starts the agent's clock. From then on, the meter determines the current step.
     pub(crate) fn set_meter(&self, meter: Arc<Meter>) {
         // `set` fails only if a meter is already set, and a try sets its meter only once.
         let _ = self.meter.set(meter);
@@ -410,7 +410,7 @@ impl Recorder {
         Ok(tree)
     }
 
-    /// Makes every later snapshot report these paths, and everything below them, as they are in
+    /// Makes every later snapshot report these paths, and everything below them, in the state of
     /// the last snapshot.
     pub(crate) async fn hide(&self, paths: &[RawPath]) {
         let mut state = self.state.lock().await;

@@ -87,7 +87,7 @@ struct Reader {
     opening: Vec<Message>,
     /// Time at which the agent's clock started.
     begun: f64,
-    /// Seconds on the journal's clock during which no agent ran.
+    /// Seconds on the journal's clock in which no agent ran.
     idle: f64,
     last: f64,
     /// The clock at the last response or snapshot.
@@ -397,7 +397,8 @@ impl Reader {
     }
 }
 
-/// Returns why the record cannot restore `tree` from `base`, if it cannot.
+/// Returns the reason why `tree` cannot be restored from the record, or `None` if it can. Files
+/// that are unchanged since `base` need not be recorded.
 pub(crate) fn unrestorable_reason(
     blobs: &Blobs,
     base: &str,

@@ -55,7 +55,7 @@ pub struct RunContext {
     pub(crate) faults: FaultPolicy,
     /// Scopes in which no further trials start because of faults.
     pub(crate) halts: Halts,
-    /// For the `replay` scaffold: trajectories by arm name.
+    /// The trajectories for the `replay` scaffold, by arm name.
     pub(crate) replay: BTreeMap<String, PathBuf>,
     pub(crate) progress: UnboundedSender<Progress>,
     pub(crate) cancel: CancelSignal,

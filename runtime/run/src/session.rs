@@ -42,7 +42,7 @@ pub(crate) struct TrialSession {
     client: Client,
     /// Recorded responses that have not been replayed to the scaffold yet.
     past: VecDeque<RecordedStep>,
-    /// Results of the calls of the last replayed response.
+    /// Results of the tool calls in the last replayed response.
     recalled: VecDeque<FinishedToolCall>,
     /// Whether the record contains the response after the limit.
     last_words: bool,
@@ -105,7 +105,7 @@ impl TrialSession {
         self
     }
 
-    /// Stores content that an undo may need later. Returns its hash.
+    /// Stores a file's content, which an undo may need later, and returns its hash.
     fn store_content(&self, content: Option<&Vec<u8>>) -> Result<Option<String>, Fault> {
         content.map(|bytes| self.recorder.store_blob(bytes)).transpose()
     }
@@ -124,7 +124,7 @@ impl TrialSession {
         self.meter.spent()
     }
 
-    /// Records the limit that ended the trial, once.
+    /// Records the limit that ended the trial, unless it is already recorded.
     pub(crate) async fn record_limit(
         &mut self,
         scope: BudgetScope,
@@ -215,8 +215,8 @@ impl Session for TrialSession {
         let Some(gateway) = self.gateway.clone() else {
             return Err(Stop::Refused("this arm has no model".into()));
         };
-        // This is the only place where a limit ends a trial: after step N's snapshot and before
-        // request N+1.
+        // A limit ends a trial of a built-in loop here: after step N's snapshot and before request
+        // N+1.
         if let Some(kind) = gateway.reached_limit() {
             return Err(self.handle_exhausted_budget(&gateway, ask, kind).await);
         }

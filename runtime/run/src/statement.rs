@@ -1,5 +1,5 @@
-//! The task as an arm's agent receives it. `[statement]` can remove its interfaces, show its tests
-//! or add its hints.
+//! Prepares the task as an arm's agent receives it. `[statement]` can remove interfaces, show tests
+//! or add hints.
 
 use std::sync::Arc;
 
@@ -97,7 +97,8 @@ fn without_sections(statement: &str) -> Option<String> {
     found.then_some(kept)
 }
 
-/// Returns the issue discussion of the task's request, unless the statement already contains it.
+/// Returns the issue discussion about the task's feature request, unless the statement already
+/// contains this discussion.
 pub fn missing_hints(task: &Task) -> Option<&str> {
     let hints = task.details()?.discussion.text()?.trim();
     (!hints.is_empty() && !task.statement.contains(hints)).then_some(hints)

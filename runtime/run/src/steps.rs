@@ -14,8 +14,8 @@ use crate::recorder::{ActivityUpdate, Recorder};
 
 /// Takes a step's snapshot when the step is over, before the main conversation's next request is
 /// sent. That request comes from a built-in loop or from a client in the sandbox. The client waits
-/// for its response while the snapshot is taken. The meter settles each response and determines the
-/// step.
+/// for its response while the snapshot is taken. The meter counts the responses and thereby
+/// determines the current step.
 pub(crate) struct StepSnapshots {
     recorder: Arc<Recorder>,
     handle: Arc<SandboxHandle>,

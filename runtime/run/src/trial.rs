@@ -19,7 +19,7 @@ use crate::{
 /// Key of the journal note about a worker that died.
 const LOST_WORKER: &str = "lost_worker";
 
-/// Reason why a trial of an external agent restarts.
+/// The reason why an external agent's trial starts over instead of resuming.
 const NO_CONVERSATION: &str = "its scaffold cannot continue a conversation";
 
 /// How a trial ended.
@@ -54,7 +54,8 @@ pub async fn run_trial(
 ) -> Result<Option<TrialEnd>, Fault> {
     let affected = TrialLocation::new(arm, id);
     let end = run_missing_parts(context, id, planned, arm, &affected).await;
-    // If not even the fault could be recorded, the run directory is usually the cause.
+    // Count the fault: if not even the trial's fault could be recorded, the cause is usually the
+    // run directory.
     end.inspect_err(|fault| context.count_fault(&affected, fault))
 }
 

@@ -79,8 +79,8 @@ impl VerdictCache {
         fs::write(beside.path().join("sum"), checksum(&text, &graded.log, &graded.raw))?;
         fs::write(beside.path().join("log.txt"), &graded.log)?;
         fs::write(beside.path().join("results.jsonl"), &graded.raw)?;
-        // The rename fails if the entry exists with the same content. The guard then removes the
-        // temporary directory.
+        // The rename fails if the entry already exists, which then has the same content. In that
+        // case, dropping the guard removes the temporary directory.
         fs::rename(beside.path(), folder)
     }
 }

@@ -28,7 +28,7 @@ pub enum ApplyError {
 pub struct AppliedPatch {
     /// The changed paths.
     pub paths: Vec<RawPath>,
-    /// Parts that were skipped or interpreted differently, one sentence each.
+    /// The parts of the patch that were skipped or interpreted differently, as one sentence each.
     pub left_out: Vec<String>,
 }
 

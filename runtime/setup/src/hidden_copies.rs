@@ -1,4 +1,4 @@
-//! The copies of hidden content that were found in a sandbox, and what happened to them.
+//! Lists the copies of hidden content that were found in a sandbox, and how each was handled.
 
 use std::collections::BTreeMap;
 

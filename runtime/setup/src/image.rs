@@ -1,4 +1,4 @@
-//! Completes a task from its image.
+//! Completes a task with settings from its image.
 
 use proctor_types::{Cause, Fault, ImageSettings, Layer, Task};
 

@@ -12,7 +12,8 @@ use crate::{
     leak_check::{LayerFindings, LeakReport, verify},
 };
 
-/// A snapshot lists files larger than this many bytes without their content.
+/// Maximum size in bytes of a file whose content is part of a snapshot. Larger files are only
+/// listed.
 pub const SNAPSHOT_FILE_LIMIT: u64 = 64 << 20;
 
 /// Maximum number of entries to visit in a work directory.

@@ -56,7 +56,8 @@ pub async fn clean(dry_run: bool, older_than: Option<Duration>) -> Result<ExitCo
     let cache = cache_dir::default_cache_dir()?;
     let mut sum = Cleaner { dry_run, older_than, items: 0, bytes: 0 };
     if cache.is_dir() {
-        // Hold the lock until the end, so that a run that starts in the meantime waits.
+        // Hold the lock until `clean` has finished. A run that starts in the meantime waits for the
+        // lock.
         match cache_dir::try_lock_exclusive(&cache)? {
             None => tell!("skipped {}: a live run uses it", cache.display()),
             Some(_alone) => {

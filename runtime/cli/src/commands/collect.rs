@@ -133,7 +133,7 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
             sources: &sources,
             cache,
             jobs: args.jobs as usize,
-            // Collecting pull requests makes no random choices.
+            // `collect-pulls` makes no random choices, so it needs no seed.
             seed: String::new(),
             dry_run: false,
             attacks: AttackSelection::Sample(0),
@@ -150,7 +150,7 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
     Ok(print_outcome(&out, tasks > 0, rejects, "rejects.jsonl"))
 }
 
-/// Returns one search for each clone.
+/// Returns the search for pull requests in each clone.
 fn build_searches(args: &CollectPullsArgs) -> Result<Vec<PullSearch>, UserError> {
     let clones = &args.clones;
     for (option, given) in [("--pulls", args.pulls.len()), ("--repo", args.repo.len())] {

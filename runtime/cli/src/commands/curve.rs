@@ -246,7 +246,7 @@ type PendingPatch = (Vec<u8>, Vec<(usize, String)>);
 struct CurveBuilder<'a> {
     path: &'a Path,
     record: &'a RunRecord,
-    /// The run's arms that are plotted.
+    /// The arms for which the curve is computed.
     arms: Vec<Arm>,
     trials: Vec<CurveTrial>,
     /// Created when the first tree has to be graded.
@@ -333,8 +333,9 @@ impl<'a> CurveBuilder<'a> {
         CurvePoint::from_trials((budget.name, at), &results, bound, truncated)
     }
 
-    /// Runs a sample with the smallest budget and compares it with the curve's verdicts. Skips gold
-    /// and similar arms, because they are deterministic. Returns `None` if interrupted.
+    /// Runs a sample of the tasks with the smallest budget and compares the results with the
+    /// curve's verdicts. Skips gold and similar arms, because they are deterministic. Returns
+    /// `None` if interrupted.
     async fn check(
         &mut self,
         budget: &CurveBudget,
@@ -481,7 +482,7 @@ impl<'a> CurveBuilder<'a> {
                 (trial.id.clone(), trial.planned.clone(), Arc::clone(&trial.arm));
             let (context, permits) = (Arc::clone(&context), Arc::clone(&permits));
             running.spawn(async move {
-                // The semaphore is never closed.
+                // Ignore the result, because the semaphore is never closed.
                 let _permit = permits.acquire_owned().await;
                 let graded = grade_prefix(&context, &id, &planned, &arm, &patch).await;
                 (id, askers, graded)

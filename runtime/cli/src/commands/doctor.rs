@@ -13,7 +13,7 @@ use proctor_types::{Fault, Layer, OnFinding, SandboxKind, SandboxSpec, Task};
 
 use crate::{assemble, cache_dir, error::CommandError, print::print_result};
 
-/// A task that needs only a shell. Its set-up command makes the back end build a layer.
+/// A task that needs only a shell. It has a set-up command, so the back end must build a layer.
 const TASK: &str = r#"{
     "schema_version": 1, "id": "doctor", "statement": "",
     "environment": { "base": "host", "setup": ["true"] },

@@ -1,4 +1,4 @@
-//! Runs a plan in a run directory: the common part of `run`, `resume` and `tasks validate`.
+//! Runs a plan in a run directory. `run`, `resume` and `tasks validate` share this code.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -30,8 +30,8 @@ use crate::{
     workers::continuation,
 };
 
-/// Maximum number of trials to list individually when their faults could not be recorded. Most have
-/// the same fault.
+/// If faults cannot be recorded, at most this many of the affected trials are listed individually.
+/// Most of these trials have the same fault.
 const MAX_LISTED_TRIALS: usize = 3;
 
 /// Signals that arrive within this time after the first one count as the same request.
@@ -44,8 +44,8 @@ enum Interrupt {
     Key,
     /// A signal to terminate, or the terminal was closed.
     Ending,
-    /// The process should finish its current work and start nothing new. Its job is close to its
-    /// time limit.
+    /// The process's job is close to its time limit, so the process should finish its current work
+    /// and start nothing new.
     Drain,
 }
 

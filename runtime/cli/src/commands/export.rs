@@ -32,7 +32,7 @@ use crate::{
     print::print_visible,
 };
 
-/// The file next to an export that lists what the format cannot represent.
+/// Name of the file, next to the export, that lists the data that the format cannot represent.
 pub const FIDELITY_FILE: &str = "fidelity.json";
 
 /// Maximum length, in bytes, of a name that is part of a file name. File systems limit the whole
@@ -210,8 +210,8 @@ impl<'a> Exporter<'a> {
         format!("{name}.{attempt}.{}", self.format.extension()).into()
     }
 
-    /// Returns the name of an arm's files. Arms whose names differ only in characters that are not
-    /// allowed in file names are distinguished by id.
+    /// Returns the arm's name for use in file names. Arms whose names differ only in characters
+    /// that are not allowed in file names are distinguished by id.
     fn arm_file_name(&self, found: PlannedTrial<'_>) -> String {
         let name = safe_file_name(&found.arm.name);
         let alike = self.record.arms.iter().filter(|arm| safe_file_name(&arm.name) == name).count();

@@ -1,5 +1,5 @@
-//! `proctor fork RUN --trial TASK/ARM/ATTEMPT --step K`: continues from a step of a trial with
-//! another arm.
+//! `proctor fork RUN --trial TASK/ARM/ATTEMPT --step K`: continues a trial from one of its steps,
+//! with another arm.
 
 use std::{process::ExitCode, sync::Arc};
 

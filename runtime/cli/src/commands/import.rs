@@ -1,5 +1,5 @@
-//! `proctor import`: turns trajectories and predictions of other tools into a run that can be
-//! viewed and graded.
+//! `proctor import`: converts other tools' trajectories and predictions to a run that can be viewed
+//! and graded.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,8 +33,8 @@ use crate::{
 /// Number of parent directories whose names are tried as the task's name. Some agents use the same
 /// file name for every task.
 const PARENT_LEVELS: usize = 3;
-/// Higher attempt numbers are rejected as mistakes in the file. A run's plan has an entry for each
-/// attempt up to the highest, so a huge number would create a huge plan.
+/// Maximum attempt number. A higher number is probably a mistake in the file, and would create a
+/// huge plan, because a plan has an entry for every attempt up to the highest.
 const MAX_ATTEMPTS: u32 = 1_000;
 
 struct InputTrial {

@@ -16,7 +16,8 @@ use crate::{
     progress,
 };
 
-/// Writes the variants, and lists the tasks that have none. Fails if no task has a variant.
+/// Writes the variants to a file, and lists the tasks for which there is none. Fails if no task has
+/// a variant.
 pub async fn write_impossible_variants(
     patterns: &[String],
     kind: SandboxKind,

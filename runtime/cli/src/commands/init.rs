@@ -243,7 +243,7 @@ struct TemplateContext {
     models: Vec<TemplateModel>,
 }
 
-/// An arm, with each value as TOML.
+/// An arm of the template. Each value is TOML text.
 #[derive(Debug, Serialize)]
 struct TemplateArm {
     name: String,
@@ -335,7 +335,7 @@ mod tests {
         let (done, out) = answer_with(&mut answers, "\n\n");
         done.unwrap();
         assert!(out.contains("Tasks: ") && !out.contains("Model: "), "{out}");
-        // A scaffold that calls no model doesn't need one.
+        // If the scaffold calls no model, no model is asked for.
         let mut answers = no_answers();
         answers.scaffolds.push(find_scaffold("gold").unwrap());
         let (done, out) = answer_with(&mut answers, "\n");

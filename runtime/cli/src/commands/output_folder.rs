@@ -1,4 +1,4 @@
-//! The folder into which a command writes its files.
+//! Checks the folder into which a command writes its files.
 
 use std::{fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! Predictions from other tools as arms of a run: one arm per author, one trial per attempt.
+//! Adds other tools' predictions to a run: one arm per author, one trial per task and attempt.
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
@@ -88,7 +88,8 @@ impl PredictionFile {
         self.predictions.makers.iter().map(made).collect()
     }
 
-    /// Records every trial of the arms, in the order of [`PredictionFile::arms`].
+    /// Records a trial for every prediction. `arms` has the same order as in
+    /// [`PredictionFile::arms`].
     pub fn record_trials(
         &self,
         run: &RunDir,

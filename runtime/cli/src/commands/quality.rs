@@ -84,7 +84,8 @@ pub async fn check_quality(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fetches a task's source tree. Without the tree, only the checks of the task's tests are skipped.
+/// Fetches a task's source tree. If the tree cannot be fetched, only the checks of the task's tests
+/// are skipped.
 async fn fetch_tree(planned: &PlannedTask, sources: &Sources) -> SourceTree {
     let Some(source) = &planned.task.source else { return SourceTree(None) };
     match sources.fetch(source, &planned.base_dir).await {

@@ -97,7 +97,8 @@ fn recheck_text(all: &RecheckReport) -> String {
     text
 }
 
-/// Returns what the current rules judge differently in one trial: the recorded result, the new one, and why.
+/// Returns the changes under the current rules for one trial: the recorded result, the new result,
+/// and the reason.
 fn find_changes(
     run: &RunDir,
     found: &PlannedTrial<'_>,

@@ -54,7 +54,8 @@ pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> 
             pages.push(run_page(run)?);
         }
     }
-    // In machine-readable formats the id distinguishes arms with the same name.
+    // Change the names of arms with the same name. Machine-readable formats contain the arms' ids,
+    // so `pages` is empty and names stay unchanged.
     let arms: Vec<Arm> = distinct_arms(pages.iter().flat_map(|page| &page.record.arms));
     if arms.len() > 1 {
         disambiguate_arm_names(&mut results, &arms);

@@ -21,9 +21,9 @@ use crate::{
 pub struct ResumeOptions {
     /// Number of parallel trials. Default: the planned number.
     pub jobs: Option<usize>,
-    /// Allow re-running finished trials whose records are gone.
+    /// Whether finished trials whose records are gone may run again.
     pub confirm: bool,
-    /// Run here even if an engine's workers run the trials.
+    /// Run the trials on this machine, even if the run was submitted to an engine.
     pub here: bool,
 }
 

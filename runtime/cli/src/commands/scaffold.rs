@@ -41,8 +41,8 @@ pub async fn run_scaffold_action(action: ScaffoldAction) -> Result<ExitCode, Com
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the name and version of a built-in agent if `asked` names a version that is neither
-/// pinned nor added yet.
+/// Splits `asked` (`NAME@VERSION`) if it names a built-in agent in a version that is neither pinned
+/// nor added yet. Otherwise returns `None`.
 fn unpinned_version<'a>(
     cache: &Path,
     asked: &'a str,

@@ -23,7 +23,7 @@ async fn read_tasks(patterns: &[String]) -> Result<(Vec<Task>, Vec<BadRow>), Com
     let cache = cache_dir::default_cache_dir()?;
     let mut loaded = tasks::read(patterns, &cache, &assemble::print_message).await?;
     let bad = std::mem::take(&mut loaded.bad);
-    // Only recipes need a sandbox, because they have to be built first.
+    // Tasks of recipes have to be built first, which needs a sandbox.
     if loaded.recipes.is_empty() {
         return Ok((loaded.tasks, bad));
     }

@@ -22,8 +22,8 @@ use crate::{
     print::print_result,
 };
 
-/// Maximum number of tracebacks to show, and of tests to list per traceback. Passed tests are only
-/// counted.
+/// Maximum number of tracebacks to show, and maximum number of tests to list for each. Passed tests
+/// are only counted.
 const MAX_SHOWN_TESTS: usize = 10;
 
 pub fn show_trial(args: &ShowArgs) -> Result<ExitCode, CommandError> {

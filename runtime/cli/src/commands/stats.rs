@@ -217,7 +217,7 @@ fn markdown(all: &[DatasetStats]) -> String {
     out
 }
 
-/// Formats the same figures without the `~` marks. Unknown figures are empty.
+/// Formats the figures as CSV, without the `~` marks for estimates. Unknown figures are empty.
 fn csv(all: &[DatasetStats]) -> String {
     let field = |text: &str| match text.contains([',', '"', '\n']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::{error::CommandError, mask::Mask};
 
-/// The split of tasks whose dataset does not name one.
+/// The split to use if a task's dataset does not specify one.
 const DEFAULT_SPLIT: &str = "test";
 
 /// Returns `evaluation/SPLIT/YYYYMMDD_NAME`. Several attempts need several directories, because a
@@ -66,7 +66,7 @@ pub fn trial_files(
     Ok(files)
 }
 
-/// The directories of an export, with their results.
+/// The directories of an export, and a tally of each directory's results.
 #[derive(Default)]
 pub struct Folders<'a>(BTreeMap<PathBuf, Tally<'a>>);
 

@@ -59,7 +59,7 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
     }
     let run = RunDir::open_read_only(&out).map_err(CommandError::from_record_error)?;
     reject_other_versions(&out)?;
-    // After an error, the plan stays on disk. The hint names the command that submits it.
+    // After an error, the plan stays on disk. The hint contains the command that submits this plan.
     let kept = |mut error: UserError| {
         if !is_run {
             let kept = format!(

@@ -37,7 +37,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Number of checks between two progress lines if standard error is not a terminal.
 const CHECKS_PER_LINE: u32 = 30;
 /// Number of bytes to read from the end of a journal to find a trial's current activity. If the
-/// last event is longer than this, the previous activity is shown.
+/// last event is longer, the previous activity is still shown.
 const TAIL_BYTES: u64 = 64 << 10;
 
 /// Shows progress until every trial has a verdict or the user stops the command. The run itself is

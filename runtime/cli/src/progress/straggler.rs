@@ -9,7 +9,8 @@ const MIN_STRAGGLER_SECONDS: f64 = 60.0;
 #[derive(Debug)]
 pub struct OpenTrial {
     pub name: String,
-    /// When its try began, in seconds since the epoch, excluding time while it was interrupted.
+    /// When the trial's try began, in seconds since the epoch. If the try was interrupted, the time
+    /// of the interruption is added, so that it does not count as running time.
     pub since: f64,
     /// Maximum duration of the try in seconds, including set-up and grading. `None` if the agent
     /// has no wall-time limit.

@@ -55,7 +55,7 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, mut board: Board) {
     let begun = Instant::now();
     let mut screen = (how == ProgressFormat::Auto && can_draw()).then(Screen::new);
     let mut frames = interval(if screen.is_some() { REDRAW_INTERVAL } else { LINE_INTERVAL });
-    // The first tick completes immediately.
+    // Consume the first tick, which completes immediately.
     frames.tick().await;
     loop {
         let event = tokio::select! {
@@ -101,8 +101,8 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, mut board: Board) {
     }
 }
 
-/// Whether the event is printed permanently above the screen. This is the case for endings and
-/// problems. The screen shows everything else.
+/// Whether the event is printed permanently above the screen. Endings and problems are. All other
+/// events only update the screen.
 fn stays_above_screen(event: &Progress) -> bool {
     match event {
         Progress::Stepped { .. }

@@ -1,4 +1,4 @@
-//! A cache of earlier checks, so that a report does not have to read every journal again.
+//! Caches the results of checks, so that a report does not have to read every journal again.
 
 use std::{
     collections::HashMap,

@@ -18,15 +18,15 @@ pub struct Corruption {
 /// How to fix a corrupt file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Remedy {
-    /// The record has another copy of the content.
+    /// The record contains another copy of the file's content.
     Restore(RestoreSource),
-    /// Everything that grading depends on is intact, so the file can be recreated by grading again.
+    /// All files that grading depends on are intact, so a new grading can recreate the file.
     Grade,
     /// The trial's whole record is gone. The trial would run again, and cost money a second time.
     Drive,
-    /// The record has no other copy, and the score depends on it.
+    /// The record contains no other copy, and the score depends on the file.
     Copy,
-    /// The record has no other copy, and no score depends on it.
+    /// The record contains no other copy, but no score depends on the file.
     Evidence,
 }
 

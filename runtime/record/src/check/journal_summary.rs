@@ -44,7 +44,7 @@ impl std::fmt::Display for TrialName {
 pub(crate) struct JournalSummary {
     pub(crate) named: Option<TrialName>,
     pub(crate) patch: Option<PatchRef>,
-    /// From the last event, if the trial has ended.
+    /// The outcome in the last event, if the trial has ended.
     pub(crate) outcome: Option<RecordedJson>,
     /// Size of the trial's pack, in bytes, when the trial ended. `None` if the last event does not
     /// contain it.
@@ -177,7 +177,7 @@ impl GradingSummary {
     }
 }
 
-/// The part of a line that concerns the other files of a trial.
+/// The part of a line that is about the trial's other files.
 #[derive(Debug, Clone, PartialEq)]
 enum LineFact {
     TrialName(TrialName),

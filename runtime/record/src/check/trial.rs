@@ -108,7 +108,8 @@ impl Check<'_> {
                 self.check_earlier_tries(0, &mut found);
                 return found;
             }
-            // The journal is not a regular file or cannot be read. Don't overwrite it.
+            // The journal is not a regular file or cannot be read. Treat the trial as finished, so
+            // that no new try overwrites the journal.
             Err(why) => {
                 found.finished = true;
                 self.report_lost_journal(&mut found, &why);

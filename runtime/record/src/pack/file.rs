@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use super::entry::{self, CHECKSUM_BYTES, EntryHeader, HEADER_BYTES, Hash, Kind, MARKER, Splice};
 use crate::{RecordError, Tree, disk};
 
-/// Number of conversations per trial whose last body is kept in memory for comparison with the next
-/// one.
+/// Number of conversations per trial for which the last body is kept in memory, to be compared with
+/// the next body.
 const MAX_CACHED_BODIES: usize = 4;
 
 /// A trial's `blobs.pack`. The file is created when the first entry is written.
@@ -54,7 +54,8 @@ struct PackIndex {
 struct Body {
     hash: Hash,
     bytes: Vec<u8>,
-    /// The hasher's state after the shared prefix, from which the next body's hash continues.
+    /// The hasher's state after the shared prefix. The hash of the next body is computed from this
+    /// state.
     head: Hasher,
 }
 

@@ -1,4 +1,4 @@
-//! The rules for what a patch leaves out: `configs/patch-policy.toml`.
+//! The policy that determines which changes a patch leaves out (`configs/patch-policy.toml`).
 
 use std::{path::Path, sync::LazyLock};
 
@@ -35,9 +35,11 @@ pub struct PatchPolicy {
     pub ignore_limit_bytes: u64,
     /// Maximum number of paths in the list of paths left out.
     pub left_out_limit: usize,
-    /// Globs for one path component. Matching paths are never part of a patch.
+    /// Globs that are matched against single path components. Matching paths are never part of a
+    /// patch.
     pub never: Vec<String>,
-    /// Globs for one path component. Matching paths are left out if they are new.
+    /// Globs that are matched against single path components. Matching paths are left out if they
+    /// are new.
     pub new: Vec<String>,
 }
 

@@ -1,4 +1,5 @@
-//! Tests that bodies and manifests are stored once and returned unchanged.
+//! Tests that repeated parts of bodies and manifests are stored only once, and that all content is
+//! returned unchanged.
 
 use std::{fs, time::Instant};
 

@@ -503,7 +503,7 @@ fn check_ignores_a_repeated_line() {
         assert_eq!((damage.line, &damage.remedy), (Some(line + 2), &Remedy::Evidence));
         assert!(checked.verdict.unwrap().resolved);
     }
-    // The same line in another position is out of order.
+    // A repeated line in another position is out of order.
     let mut lines: Vec<_> = text.lines().collect();
     lines.push(lines[2]);
     fs::write(&path, lines.join("\n") + "\n").unwrap();
@@ -645,7 +645,7 @@ fn check_reports_missing_discarded_tries() {
     }
 }
 
-/// The checksum also shows that a line without a newline is complete.
+/// If the last line has no newline, its checksum shows that it is complete.
 #[test]
 fn check_accepts_a_journal_without_its_last_newline() {
     let made = TestRun::new();

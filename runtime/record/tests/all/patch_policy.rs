@@ -76,7 +76,7 @@ fn patch_prefers_source_changes_over_many_new_files() {
     let base = nodes(&[("src/work.py", file("a\n"))]);
     let mut end = nodes(&[("src/work.py", file("b\n")), ("src/new.py", file("new\n"))]);
     for number in 0..40 {
-        // These sort before the source changes and have different contents.
+        // Create new files that sort before the changed sources and have different contents.
         let text = format!("{number}\n").repeat(300);
         end.extend(nodes(&[(&format!("a{number:02}"), file(&text))]));
     }

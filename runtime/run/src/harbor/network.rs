@@ -24,7 +24,8 @@ pub(super) fn network_policy(network: &HarborNetwork, arm: &Arm) -> NetworkPolic
         HarborNetwork::Public => NetworkPolicy { mode: NetworkMode::OpenExcept, ..own },
         HarborNetwork::NoNetwork => NetworkPolicy::default(),
         HarborNetwork::Allowlist(hosts) => {
-            // `*.` matches every name below; a single star would stop at the next dot.
+            // Harbor's `*.` matches subdomains at every level. In a URL pattern, a single star
+            // would match only one level.
             let pattern = |host: &String| match host.strip_prefix("*.") {
                 Some(suffix) => format!("*://**.{suffix}:*"),
                 None => format!("*://{host}:*"),

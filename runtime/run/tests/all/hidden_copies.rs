@@ -183,7 +183,7 @@ impl<'a> CopyTest<'a> {
         grade_patch(handle, task, patch.as_bytes(), &options).await.unwrap().verdict
     }
 
-    /// Grades without preparing the grading sandbox, as Proctor used to do.
+    /// Grades in a sandbox from which no copies were removed, as earlier versions of Proctor did.
     async fn grade_unprepared(&self, patch: &str) -> Verdict {
         let spec = SandboxRequest {
             environment: self.environment.clone(),

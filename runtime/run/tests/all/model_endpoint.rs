@@ -219,7 +219,8 @@ async fn check_model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
     let answers =
         events.iter().filter(|line| matches!(line.event, Event::ModelAnswered { .. })).count();
     assert_eq!(answers, 2);
-    // Each step has a snapshot, taken when the next main request arrived, as in a built-in loop.
+    // As in a built-in loop, each step has a snapshot, which was taken when the next main request
+    // arrived.
     let snapshots = events.iter().filter_map(|line| match &line.event {
         Event::SnapshotTaken { changed, .. } if line.step > 0 => Some((line.step, *changed)),
         _ => None,

@@ -41,8 +41,8 @@ pub struct LayerFindings {
     pub tools: ToolFiles,
     pub unseen: ScanStats,
     decoys: Vec<RawPath>,
-    /// Paths in `hidden` that match nothing: they don't exist in the environment, and no patch of
-    /// the task creates them.
+    /// Paths in the task's `hidden` list that neither exist in the environment nor are created by
+    /// one of the task's patches.
     #[serde(default)]
     pub unmatched: Vec<String>,
 }
@@ -77,8 +77,8 @@ impl ToolFiles {
     }
 }
 
-/// Files that a scan skipped, and statistics of the scan. The leak check guarantees nothing about
-/// skipped files.
+/// Counts of files that a scan skipped, and statistics of the scan. Skipped files may contain
+/// leaks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScanStats {
     /// Files and expanded streams above the size limit.
@@ -320,7 +320,7 @@ impl LayerFindings {
             || LeakPolicy::get()?.is_bundled_by_tool(&leak.place))
     }
 
-    /// Returns the path of a leak if the file comes from the host.
+    /// Returns the leak's path if the file is part of the host's file system.
     pub(crate) fn host_path<'l>(&self, task: &Task, leak: &'l Leak) -> Option<&'l RawPath> {
         if task.environment.base.as_deref() != Some("host") {
             return None;
@@ -391,7 +391,7 @@ fn decoys(skip: &[String], count: usize) -> Vec<RawPath> {
 }
 
 /// Returns hidden paths that exist neither in the environment nor in one of the task's patches.
-/// Most are typing errors, which leave the intended files visible to the agent.
+/// Most such paths contain typing errors, which leave the intended files visible to the agent.
 async fn unmatched(
     handle: &SandboxHandle,
     task: &Task,
@@ -426,7 +426,8 @@ async fn workdir_entry_names(
     Ok(entries.iter().map(|entry| entry.name.to_escaped()).collect())
 }
 
-/// Reads files, and all files below directories, by their path below the work directory.
+/// Reads files, including all files below directories. Returns the contents by path below the work
+/// directory.
 async fn read_files(
     handle: &SandboxHandle,
     mut left: Vec<String>,

@@ -34,7 +34,8 @@ pub(crate) struct LeakPolicy {
 pub(crate) struct HostFolders {
     pub suffixes: Vec<String>,
     pub skip: Vec<String>,
-    /// Number of decoys: directories without a finding that are treated as if they had one.
+    /// Number of decoys. Decoys are directories without a finding that are treated as if there was
+    /// one.
     pub decoys: usize,
 }
 
@@ -50,7 +51,7 @@ pub(crate) struct Tool {
     pub folders: Vec<String>,
 }
 
-/// Thresholds for counting a match as a copy.
+/// Thresholds above which a match counts as a copy.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FingerprintThresholds {
@@ -110,7 +111,8 @@ impl LeakPolicy {
         self.histories.iter().any(|history| name == history.as_bytes())
     }
 
-    /// Whether a path is a complete module or package that an interpreter can import.
+    /// Whether a path is directly below an import root, so that an interpreter can import it as a
+    /// module or package.
     pub(crate) fn is_importable(&self, path: &RawPath) -> bool {
         let mut parts = path.as_bytes().rsplit(|&byte| byte == b'/').skip(1);
         let folder = parts.next().unwrap_or_default();

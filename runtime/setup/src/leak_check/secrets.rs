@@ -216,7 +216,7 @@ impl SecretsBuilder<'_> {
         });
     }
 
-    /// Adds a masked file as a whole, and each long run of lines separately.
+    /// Adds all masked lines of a file as one block, and each long run of lines as another.
     fn add_masked_code(&mut self, path: &str, runs: &[Vec<String>]) {
         let share = self.thresholds().code_share;
         let whole = self.longest_windows(runs);
@@ -238,7 +238,7 @@ impl SecretsBuilder<'_> {
         self.add_block(format!("the hidden file {path}"), &windows, share);
     }
 
-    /// Adds the names that occur only in the masked part of a module.
+    /// Adds a set of the names that occur only in the masked part of a module.
     fn add_names(&mut self, path: &str, side: &PatchLines) {
         let Some(module) = module(path, self.policy) else { return };
         let kept: BTreeSet<&str> = side

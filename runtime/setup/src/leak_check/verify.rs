@@ -29,7 +29,7 @@ pub struct LeakReport {
     pub removed: Vec<String>,
     /// Statistics of skipped files: the sum for the layer's scan and the trial's own scan.
     pub unseen: ScanStats,
-    /// Paths of the task's `hidden` that match nothing.
+    /// Paths in the task's `hidden` list that match no file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unmatched: Vec<String>,
 }
@@ -60,7 +60,7 @@ pub(crate) async fn verify(
     let mut leaks: Vec<Leak> = own.collect();
     leaks.extend(surroundings::search(handle, task).await?);
     let mut seen = Vec::new();
-    // The volatile directories are also part of the layer, so a leak in them is found twice.
+    // The volatile directories are also part of the layer, so a leak there may be found twice.
     leaks.retain(|leak| match seen.contains(&leak.place) {
         true => false,
         false => {

@@ -46,8 +46,8 @@ impl Sources {
     }
 }
 
-/// Returns the fault for a missing release, with a suggestion. An empty `version` means that any
-/// sdist would do.
+/// Returns the fault for a missing release, with a suggestion. `version` is empty if no particular
+/// version was requested.
 fn missing_release_fault(files: &[IndexFile], name: &str, version: &str) -> Fault {
     let missing = |what: String, hint: String| fault(what).cause(Cause::Missing).hint(hint);
     if files.is_empty() {

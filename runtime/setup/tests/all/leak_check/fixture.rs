@@ -60,7 +60,7 @@ pub async fn build_environment(
         ("numerals/__init__.py", ""),
         ("numerals/roman.py", &format!("{KEPT}{GOLD}")[..]),
         ("tests/test_roman.py", TEST),
-        // A different file that starts with the same lines as the hidden test.
+        // Add another file that starts with the same lines as the hidden test.
         (
             "tests/test_kept.py",
             "import pytest\nfrom numerals import roman\n\n\ndef test_it():\n    assert roman\n",

@@ -159,7 +159,7 @@ async fn clean_native_sandbox_is_set_up() {
 
 const DEBIAN: &str = "proctor-test:bookworm";
 
-/// Connects to Docker. Without it, reports that the test did not run.
+/// Connects to Docker. If there is no Docker, reports that the test did not run.
 async fn connect_docker(test: &str) -> Option<Docker> {
     match Docker::connect().await {
         Ok(docker) => Some(docker),
