@@ -48,8 +48,7 @@ impl Claims {
     /// this one dead.
     pub fn claim(&self, key: &str) -> io::Result<ClaimResult> {
         if self.membership.is_presumed_dead() {
-            let lost =
-                "this worker's heartbeat is late, so other workers may have taken over its trials";
+            let lost = "this worker's heartbeat is late, so other workers may have taken over this worker's trials";
             return Err(io::Error::other(lost));
         }
         let chain = ClaimChain::new(&self.folder, key);

@@ -291,7 +291,7 @@ fn rejection_error(err: &str) -> EngineError {
 fn first_line(err: &str) -> String {
     let lines = || err.lines().map(str::trim).filter(|line| !line.is_empty());
     let error = lines().find_map(|line| line.split_once("error: ").map(|(_, rest)| rest));
-    error.or_else(|| lines().next()).unwrap_or("it failed without a message").to_owned()
+    error.or_else(|| lines().next()).unwrap_or("the command failed without a message").to_owned()
 }
 
 #[cfg(test)]

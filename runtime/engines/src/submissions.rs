@@ -59,7 +59,7 @@ impl Submissions {
         let all = match fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
                 EngineError::new(format!("{}: {error}", path.display()))
-                    .hint("restore it from a copy; the trials don't depend on it")
+                    .hint("restore the file from a copy of the run directory; the trials don't depend on it")
             })?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => {

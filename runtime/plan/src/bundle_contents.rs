@@ -72,7 +72,7 @@ fn describe_copies(arms: &[&Arm], tasks: &[&Task], copies: &Copies) -> String {
         format!(" (first: {} at {at}/{})", copy.what, copy.place)
     });
     format!(
-        "the agent of {of} {names} contains a copy of the solution of {}: {}{first}",
+        "the agent of {of} {names} contains a copy of the solution to {}: {}{first}",
         plural(copies.len(), "task"),
         format_ids(hidden)
     )

@@ -57,8 +57,7 @@ pub fn check_statement(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), (&'static
     let any = |holds: &dyn Fn(&Task) -> bool| tasks.iter().any(|planned| holds(&planned.task));
     if !arm.statement.interfaces && !any(&has_interfaces) {
         let error = UserError::new("has no effect: no statement has an interfaces section");
-        let hint =
-            "remove the key; tasks of FeatureBench, FEA-Bench and `proctor collect` have one";
+        let hint = "remove the key; tasks from FeatureBench, FEA-Bench and `proctor collect` have such a section";
         return Err(("interfaces", error.hint(hint)));
     }
     if arm.statement.hints && !any(&|task| missing_hints(task).is_some()) {
@@ -68,7 +67,8 @@ pub fn check_statement(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), (&'static
         return Err(("hints", error.hint(hint)));
     }
     if arm.statement.tests && !any(&|task| !shown_tests(task).is_empty()) {
-        let error = UserError::new("has no effect: no task hides a file of its fail-to-pass tests");
+        let error =
+            UserError::new("has no effect: no task hides a file with its fail-to-pass tests");
         let hint = "remove the key; tests that a patch adds for grading cannot be shown";
         return Err(("tests", error.hint(hint)));
     }

@@ -72,7 +72,7 @@ fn merge_configuration(
     if grading.flaky != record.flaky || !same_certificate {
         let what =
             format!("--extend: {} was graded with a different [grading] table", out.display());
-        let hint = "restore [grading], or start a new run: verdicts under different rules cannot be compared";
+        let hint = "restore [grading], or start a new run: verdicts with different [grading] tables cannot be compared";
         return Err(UserError::new(what).hint(hint).into());
     }
     merge_arms(&mut record, resolved, say)?;
@@ -174,7 +174,7 @@ fn merge_arms(
     for arm in &record.arms {
         if !resolved.arms.iter().any(|one| one.id == arm.id) {
             say(format!(
-                "note: arm `{}` is not in the configuration; it stays unchanged",
+                "note: arm `{}` is not in the configuration; this arm stays unchanged",
                 arm.name
             ));
         }

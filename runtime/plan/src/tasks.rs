@@ -63,7 +63,7 @@ fn read_error_hint(error: &DatasetError, patterns: &[String], cache: &Path) -> S
         DatasetError::NoMatch { pattern, .. } if looks_like_hub(pattern) => {
             format!("pass existing files; for a Hugging Face dataset, write {HUB}{pattern}")
         }
-        _ => "pass existing files, or a dataset (docs/datasets.md); paths in a configuration are \
+        _ => "pass existing files, or a dataset (see docs/datasets.md); paths in a configuration are \
               relative to the configuration file, or else to the current directory"
             .to_owned(),
     }
@@ -174,11 +174,11 @@ pub async fn read_complete_keeping(
     }
     if !left_out.is_empty() {
         for bad in &left_out {
-            say(format!("warning: {bad}; skipped this folder"));
+            say(format!("warning: {bad}; this folder was skipped"));
         }
         let folders: BTreeSet<_> = left_out.iter().filter_map(|bad| bad.file.parent()).collect();
         say(format!(
-            "warning: skipped {} of {}: results do not cover the whole dataset",
+            "warning: skipped {} of {}, so the results will not cover the whole dataset",
             folders.len(),
             plural(folders.len() + loaded.tasks.len(), "task")
         ));

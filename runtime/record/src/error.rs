@@ -10,7 +10,7 @@ use proctor_types::{CONFIG_VERSION, Cause, Fault, Layer, RUN_SCHEMA, describe_io
 use crate::pinned_dirs::resolve_fd_path;
 
 /// The hint for corrupt files of which the record has no other copy.
-pub(crate) const RESTORE_FROM_COPY_HINT: &str = "restore it from a copy of the run directory";
+pub(crate) const RESTORE_FROM_COPY_HINT: &str = "restore the file from a copy of the run directory";
 
 /// An error about a run directory. Every variant contains the path. The message includes the hint,
 /// if there is one.
@@ -56,7 +56,7 @@ fn describe_version(schema: u64, proctor: &str) -> String {
     let forms = format!("run format {schema}; this version reads format {RUN_SCHEMA}");
     if schema < 2 {
         return format!(
-            "was written by a version before Proctor 0.1.0 ({forms}), in which arms and events had a different meaning; read it with the build that wrote it"
+            "was written by a version before Proctor 0.1.0 ({forms}), in which arms and events had a different meaning; read the run with the build that wrote it"
         );
     }
     format!("was written by proctor {proctor} ({forms}); read it with proctor {proctor}")

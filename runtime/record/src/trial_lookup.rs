@@ -120,7 +120,7 @@ pub fn find_by_name<'a>(record: &'a RunRecord, trial: &str) -> Result<PlannedTri
             let like = first.map_or_else(String::new, |(task, arm)| {
                 format!(", such as `{}/{}/1`", task.task.id, arm.name)
             });
-            Err(UserError::new(format!("--trial {trial}: no such trial in the run"))
+            Err(UserError::new(format!("--trial {trial}: the run has no such trial"))
                 .hint(format!("use TASK/ARM/ATTEMPT{like}; `proctor show RUN` lists the trials")))
         }
     }

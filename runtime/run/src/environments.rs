@@ -73,7 +73,7 @@ impl Environments {
         if *planned == found.digest {
             return Ok(());
         }
-        let what = format!("{}: its source has changed since the run was planned", task.id);
+        let what = format!("{}: the task's source has changed since the run was planned", task.id);
         Err(Fault::new(Layer::Environment, what)
             .cause(Cause::Invalid)
             .hint("restore the source, or start a new run")

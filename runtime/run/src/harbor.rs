@@ -392,7 +392,7 @@ async fn copy_result(
         task.harbor.as_ref().and_then(|harbor| harbor.verifier.separate.as_ref())
     {
         let VerifierInput::Recorded { tree, outside } = state else {
-            let what = format!("{}: its verifier needs more than a patch", task.id);
+            let what = format!("{}: the task's verifier needs more than a patch", task.id);
             return Err(Fault::new(Layer::Grade, what).into_permanent());
         };
         let tree = Tree::load(blobs, tree).map_err(record_fault)?;

@@ -92,7 +92,7 @@ pub(crate) fn load_layer(blobs: &Blobs, digest: &str) -> Result<LayerDiff, Recor
     serde_json::from_slice(&bytes).map_err(|error| RecordError::Corrupt {
         path: blobs.root().to_owned(),
         why: format!("{digest}: invalid sandbox state: {error}"),
-        hint: "restore it from a copy of the run",
+        hint: "restore the run directory from a copy",
     })
 }
 

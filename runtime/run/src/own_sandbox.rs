@@ -95,7 +95,7 @@ async fn search(
         environment: environment.clone(),
         limits: wanted.limits.clone(),
         mounts: wanted.mounts.clone(),
-        purpose: format!("the leak check of the agent for {}", task.id),
+        purpose: format!("the leak check of the agent's sandbox for {}", task.id),
     };
     let mut sandbox = backend.open(&request).await?;
     let found = findings.search_program_sandbox(sandbox.handle(), task).await;

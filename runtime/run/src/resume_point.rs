@@ -337,7 +337,7 @@ impl Reader {
             }
             Some(OutsideState::Unkept(why)) => {
                 return Ok(Err(format!(
-                    "the record lacks the state outside the work directory: {why}"
+                    "the state outside the work directory was not recorded: {why}"
                 )));
             }
         };

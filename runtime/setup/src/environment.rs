@@ -120,14 +120,11 @@ pub fn sandbox_base(task: &Task, base_dir: &Path) -> Result<Base, Fault> {
         }
         let folder = base_dir.join(dockerfile);
         if !folder.join("Dockerfile").is_file() {
-            return Err(fault(format!(
-                "{} does not contain a file `Dockerfile`",
-                folder.display()
-            ))
-            .hint(
-                "set `environment.dockerfile` to the folder of the build context, relative \
+            return Err(fault(format!("{} does not contain a `Dockerfile`", folder.display()))
+                .hint(
+                    "set `environment.dockerfile` to the folder of the build context, relative \
                        to the folder of the task's file",
-            ));
+                ));
         }
         let folder = std::fs::canonicalize(&folder);
         return folder
@@ -249,7 +246,7 @@ mod tests {
         task.environment.base = None;
         task.environment.dockerfile = Some("context".into());
         let missing = sandbox_base(&task, folder.path()).unwrap_err();
-        assert!(missing.what.contains("does not contain a file `Dockerfile`"), "{missing}");
+        assert!(missing.what.contains("does not contain a `Dockerfile`"), "{missing}");
         std::fs::create_dir(folder.path().join("context")).unwrap();
         std::fs::write(folder.path().join("context/Dockerfile"), "FROM scratch\n").unwrap();
         let found = sandbox_base(&task, folder.path()).unwrap();

@@ -159,12 +159,12 @@ impl Preparation<'_> {
                 true if leak.remove.as_ref().is_some_and(|path| policy.is_importable(path)) => {
                     Action::Lend
                 }
-                true => Action::Keep("the test tool loads it".into()),
+                true => Action::Keep("the test tool loads this file".into()),
                 false => Action::Remove,
             },
             Purpose::Procedure { commands } => {
                 if findings.tools.needs(leak) {
-                    return Ok(Action::Keep("the test tool is installed with it".into()));
+                    return Ok(Action::Keep("the file was installed with the test tool".into()));
                 }
                 if task.from_scratch.is_some() && leak.kind == LeakKind::ImportableCopy {
                     let why = "the procedure's tests may need the library for other purposes";

@@ -29,7 +29,7 @@ pub async fn cancel(run: &Path) -> Result<ExitCode, CommandError> {
     let mut submissions = Submissions::read(run).map_err(user_error)?;
     if submissions.all.is_empty() {
         let what = format!("{}: no workers were submitted for this run", run.display());
-        let hint = "press Ctrl-C where the run was started, or send SIGTERM to its process";
+        let hint = "press Ctrl-C in the terminal that runs it, or send SIGTERM to the process";
         return Err(UserError::new(what).hint(hint).into());
     }
     let jobs: Vec<String> = submissions.all.iter().map(|one| format!("{}_", one.job)).collect();

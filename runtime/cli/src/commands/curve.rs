@@ -138,7 +138,7 @@ impl CurveBudget {
                 .max_by(|a, b| self.limit_or_infinity(a).total_cmp(&self.limit_or_infinity(b)));
             match larger {
                 Some(larger) => tell!(
-                    "note: skipped arm `{}`: its limit is {limit}, and `{}` has a larger one",
+                    "note: skipped arm `{}`: its limit is {limit}, and arm `{}` has a larger limit",
                     arm.name,
                     larger.name
                 ),
@@ -172,7 +172,7 @@ impl CurveBudget {
         }
         if knows_budget(arm) && !allow_truncated {
             let what = format!(
-                "arm {}: its model knew its budget and might have behaved differently with a smaller one",
+                "arm {}: the model knew its budget and might have behaved differently with a smaller budget",
                 arm.name
             );
             return Err(UserError::new(what).hint(

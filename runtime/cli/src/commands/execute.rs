@@ -233,7 +233,7 @@ pub async fn execute_plan(
         tell!("{}", wrap_long_lines(&format!("{trial}: {fault}")));
     }
     if let Some(more) = unrecorded.len().checked_sub(MAX_LISTED_TRIALS).filter(|more| *more > 0) {
-        tell!("and {} more that could not be recorded", plural(more, "trial"));
+        tell!("not listed: {} whose faults could not be recorded", plural(more, "trial"));
     }
     // `close` ends the event stream, which stops the watcher.
     let ended = running.close(trials);

@@ -131,10 +131,12 @@ impl<'a> Exporter<'a> {
         let (id, dir) = (found.id(), self.run.trial_dir(&found.id()));
         let checked = self.run.check(&id);
         if checked.is_unrecoverable() {
-            return Ok(Err("its record is corrupt; `proctor report` names the file".into()));
+            return Ok(Err(
+                "its record is corrupt; `proctor report` lists the corrupt files".into()
+            ));
         }
         let Some(outcome) = checked.outcome.filter(|_| checked.finished) else {
-            return Ok(Err("it has not ended, or ended with a fault".into()));
+            return Ok(Err("the trial has not ended, or has ended with a fault".into()));
         };
         let patch = checked.patch.map(|patch| patch.hash).unwrap_or_default();
         let patch = match self.run.load_patch(&dir, &patch) {

@@ -39,7 +39,7 @@ pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
         args.run = args.tasks.pop().map(PathBuf::from);
     }
     if args.run.is_some() && !args.tasks.is_empty() {
-        tell!("note: ignoring --tasks: a run has its tasks in its plan");
+        tell!("note: ignoring --tasks: the run's plan contains its tasks");
     }
     match (&args.run, &args.predictions) {
         (Some(run), None) => match &args.out {

@@ -69,7 +69,7 @@ pub async fn write_impossible_variants(
     watcher.await?;
     for task in &without {
         tell!(
-            "note: {task}: no expectation in its fail-to-pass tests can be safely changed to a wrong one"
+            "note: {task}: the fail-to-pass tests contain no expectation that can be safely changed to a wrong value"
         );
     }
     if rows.is_empty() {

@@ -167,7 +167,7 @@ fn signs_line(what: &str, signs: &DependencySigns) -> Option<String> {
     let count = signs.found.len() + signs.more;
     let (test, line, text) = (&first.test, first.line, &first.text);
     Some(format!(
-        "{} of {what} use in its tests, such as {test}, line {line}: {text}",
+        "{} of {what} use in the task's tests, such as {test}, line {line}: {text}",
         plural(count, "sign")
     ))
 }

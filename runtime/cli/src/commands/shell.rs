@@ -51,7 +51,7 @@ pub async fn shell(args: ShellArgs) -> Result<ExitCode, CommandError> {
     let mut plan: Plan = plan_from_record(&record);
     let found = plan.trials().into_iter().find(|(id, ..)| *id == only);
     let Some((id, planned, arm)) = found else {
-        return Err(UserError::new("no such trial in the plan").into());
+        return Err(UserError::new("the plan does not contain this trial").into());
     };
     plan.arms = vec![Arc::clone(&arm)];
     let kept = &record.config.cache;

@@ -76,7 +76,7 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
     }
     let absolute = out.canonicalize()?;
     if dry_run {
-        let waits = "workers would be queued; nothing was submitted";
+        let waits = "workers would be queued; this dry run submitted none";
         tell!("{}: {workers} {waits}", absolute.display());
         return Ok(ExitCode::SUCCESS);
     }
@@ -110,7 +110,7 @@ fn time_limit_error(run: &RunDir, time: Option<&str>) -> Result<Option<UserError
         return Ok(None);
     }
     let what = format!(
-        "--engine-set time={text}: the trial {id} may take {} minutes including set-up and grading",
+        "--engine-set time={text}: the trial {id} may take {} minutes, including set-up and grading",
         needed.as_secs().div_ceil(60)
     );
     Ok(Some(UserError::new(what).hint("set a longer time, or a smaller budget.wall_seconds")))

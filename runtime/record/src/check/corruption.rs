@@ -57,18 +57,22 @@ impl Remedy {
     /// Returns a hint for the user, because commands that only read a run never repair it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Restore(RestoreSource::Blob(_)) => "`proctor resume` restores it from the blobs",
-            Self::Restore(RestoreSource::Journal | RestoreSource::Gradings) => {
-                "`proctor resume` restores it from the journal"
+            Self::Restore(RestoreSource::Blob(_)) => {
+                "`proctor resume` restores this file from the blobs"
             }
-            Self::Grade => "`proctor resume` re-grades the trial",
+            Self::Restore(RestoreSource::Journal | RestoreSource::Gradings) => {
+                "`proctor resume` restores this file from the journal"
+            }
+            Self::Grade => "`proctor resume` regrades the trial",
             Self::Drive => {
                 "restore the trial's folder from a copy of the run directory; otherwise `proctor resume` runs the trial again"
             }
             Self::Copy => {
-                "restore it from a copy of the run directory; the trial has no verdict until then"
+                "restore this file from a copy of the run directory; the trial has no verdict until then"
             }
-            Self::Evidence => "restore it from a copy of the run directory; no score depends on it",
+            Self::Evidence => {
+                "restore this file from a copy of the run directory; no score depends on it"
+            }
         }
     }
 }

@@ -133,7 +133,7 @@ impl Check<'_> {
         };
         let stranger = facts.named.as_ref().filter(|named| !named.matches(self.id));
         let why = match (&ended, stranger) {
-            (_, Some(named)) => Some(format!("this is the journal of another trial, {named}")),
+            (_, Some(named)) => Some(format!("this journal belongs to another trial, {named}")),
             (Some(Err(error)), _) => {
                 Some(format!("the outcome cannot be parsed: {}", format_error_chain(error)))
             }
@@ -141,7 +141,7 @@ impl Check<'_> {
                 Some("does not end with the outcome that was graded".to_owned())
             }
             (None, _) if found.finished => {
-                Some("ends before the trial's end, but there is an outcome".to_owned())
+                Some("does not contain the trial's end, but there is an outcome".to_owned())
             }
             // A start event may be missing only after a fault: if a trial failed before its first
             // try, Proctor 0.1.0 wrote a journal without a start event.
@@ -355,14 +355,14 @@ impl Check<'_> {
         if gradings.torn && there {
             found.damage.push(again(&journal, "the last line is incomplete"));
         } else if !graded.named.matches(self.id) {
-            let why = format!("this is the grading of another trial, {}", graded.named);
+            let why = format!("this grading belongs to another trial, {}", graded.named);
             found.damage.push(again(&journal, &why));
         } else if found.patch.as_ref().is_some_and(|recorded| recorded.hash != graded.patch) {
             found.damage.push(again(&journal, "the graded patch is not the trial's patch"));
         } else {
             let written = written.compare_with::<Verdict>(Some(&graded.verdict));
             if let Some(why) =
-                written.describe_difference("differs from the verdict in the journal of gradings")
+                written.describe_difference("differs from the verdict in the grading journal")
             {
                 found.damage.push(Corruption::new(
                     path,

@@ -30,7 +30,7 @@ pub(super) async fn search(handle: &SandboxHandle, task: &Task) -> Result<Vec<Le
     variables.dedup();
     for (name, value) in &variables {
         if !value.is_empty() && policy.variables.iter().any(|glob| matches(glob, name)) {
-            let what = "its name suggests a secret";
+            let what = "the variable's name suggests a secret";
             leaks.push(Leak::secret(LeakKind::SecretVariable, name, what));
         }
     }
@@ -40,13 +40,13 @@ pub(super) async fn search(handle: &SandboxHandle, task: &Task) -> Result<Vec<Le
             point.strip_prefix(mount.as_str()).is_some_and(|r| r.is_empty() || r.starts_with('/'))
         };
         if policy.mounts.iter().any(below) {
-            let what = "it is mounted from the host";
+            let what = "the directory is mounted from the host";
             leaks.push(Leak::secret(LeakKind::SecretMount, point, what));
         }
     }
     for socket in &policy.sockets {
         if exists(handle, socket).await? {
-            let what = "it gives access to a container engine on the host";
+            let what = "the socket gives access to a container engine on the host";
             leaks.push(Leak::secret(LeakKind::EngineSocket, socket, what));
         }
     }
@@ -54,7 +54,8 @@ pub(super) async fn search(handle: &SandboxHandle, task: &Task) -> Result<Vec<Le
         for file in &policy.home_files {
             let path = format!("{home}/{file}");
             if exists(handle, &path).await? {
-                let mut leak = Leak::secret(LeakKind::SecretFile, &path, "it contains credentials");
+                let mut leak =
+                    Leak::secret(LeakKind::SecretFile, &path, "the file contains credentials");
                 leak.remove = Some(RawPath::from(path));
                 leaks.push(leak);
             }

@@ -154,7 +154,7 @@ fn check_checksum(what: &str, wanted: &str, found: &str) -> Result<(), Fault> {
     }
     Err(fault(format!("{what}: SHA-256 is {found}, expected {wanted}"))
         .cause(Cause::Invalid)
-        .hint("fix the task's sha256, unless the file was tampered with"))
+        .hint("if the file is authentic, fix the task's sha256"))
 }
 
 /// Runs blocking file operations off the async threads.
