@@ -28,9 +28,9 @@ pub use clock::server_time;
 pub use members::{Member, Membership, find_live_member, live_members, members};
 pub use pool::{Amounts, Limits, Pool, PoolReservation, ReservationError};
 
-/// The directory of heartbeats.
+/// The subdirectory with the workers' files, which serve as heartbeats.
 pub const WORKERS: &str = "workers";
-/// The directory of claims.
+/// The subdirectory with the claims.
 pub const CLAIMS: &str = "claims";
-/// The directory of shared limits.
+/// The subdirectory with the shared limits.
 pub const SHARES: &str = "shares";

@@ -50,7 +50,7 @@ struct PoolAccounts {
 struct Account {
     #[serde(default, skip_serializing_if = "Amounts::is_empty")]
     spent: Amounts,
-    /// Reservations by number.
+    /// The worker's reservations, by reservation number.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     reserved: BTreeMap<u64, PendingReservation>,
     /// Usage that counts only for the window's duration.

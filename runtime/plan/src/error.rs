@@ -7,7 +7,7 @@ use proctor_scaffold_api::SourceError;
 use proctor_types::{Arm, Fault, UserError, join_first_few};
 use thiserror::Error;
 
-/// An error of planning.
+/// An error that occurs while a run is planned.
 #[derive(Debug, Error)]
 pub enum PlanError {
     /// A usage error.
@@ -33,7 +33,7 @@ pub enum PlanError {
     Recipe {
         /// The recipe's ID.
         name: String,
-        /// The reason.
+        /// Why the recipe failed.
         why: String,
     },
 }

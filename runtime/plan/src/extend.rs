@@ -83,7 +83,7 @@ fn merge_configuration(
 }
 
 impl Extension {
-    /// Adds the new tasks.
+    /// Adds tasks that the plan does not contain yet. Rejects tasks that have changed.
     pub fn add_tasks(&mut self, tasks: Vec<RunTask>) -> Result<(), UserError> {
         for task in tasks {
             match self.record.tasks.iter().find(|known| known.task.id == task.task.id) {
@@ -126,7 +126,7 @@ impl Extension {
         format!("added: {}", added.join(", "))
     }
 
-    /// Writes the new plan.
+    /// Writes the extended plan.
     pub fn write(&mut self, selection: Option<Selection>) -> Result<(), PlanError> {
         let change = format!("extended: {}", self.summary());
         self.record.changes.push(RunChange {

@@ -12,9 +12,9 @@ use crate::{PlanContext, PlanError, check_models, open_files};
 pub struct PlannedRun {
     /// The run directory.
     pub run: RunDir,
-    /// `run.json`.
+    /// The contents of `run.json`.
     pub record: RunRecord,
-    /// The trials.
+    /// The plan that `run.json` contains.
     pub plan: Plan,
 }
 

@@ -91,12 +91,12 @@ impl ReopenedRun {
         Ok(reopened)
     }
 
-    /// The run directory.
+    /// Returns the run directory.
     pub fn run(&self) -> &RunDir {
         &self.run
     }
 
-    /// `run.json`.
+    /// Returns the contents of `run.json`.
     pub fn record(&self) -> &RunRecord {
         &self.record
     }

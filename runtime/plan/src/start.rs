@@ -19,9 +19,9 @@ use crate::{PlanError, host::fingerprint, read_certificate};
 pub struct NewRun<'a> {
     /// The configuration to store in `run.json`.
     pub file: &'a ConfigFile,
-    /// In plan order.
+    /// In the order of the plan.
     pub arms: Vec<Arm>,
-    /// In plan order.
+    /// In the order of the plan.
     pub tasks: &'a [PlannedTask],
     /// The selection of the configuration's tasks; `None` for all.
     pub selection: Option<Selection>,

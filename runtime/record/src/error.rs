@@ -1,4 +1,4 @@
-//! Errors of the run directory.
+//! Errors about run directories and their files.
 
 use std::{
     io,

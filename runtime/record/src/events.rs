@@ -22,14 +22,14 @@ pub struct EventReader {
     path: PathBuf,
     reader: BufReader<File>,
     line: usize,
-    /// Offset of the next line.
+    /// Offset of the next line in the journal, in bytes.
     at: u64,
 }
 
 /// One complete line.
 #[derive(Debug)]
 pub struct EventLine {
-    /// Responses delivered so far.
+    /// Number of responses delivered so far.
     pub step: u64,
     /// The time since the try started, in seconds.
     pub t_mono: f64,
@@ -37,7 +37,7 @@ pub struct EventLine {
     pub t_wall: f64,
     /// The kind of the event.
     pub kind: String,
-    /// Counted from 1.
+    /// The line number, counted from 1.
     pub line: usize,
     /// Offset of the line in the journal, in bytes.
     pub at: u64,

@@ -30,7 +30,7 @@ pub struct JournalContents {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadLine {
     pub path: PathBuf,
-    /// Counted from 1.
+    /// The line number, counted from 1.
     pub line: usize,
     pub why: String,
     /// Whether the line repeats the previous one. Such a line is skipped without loss.

@@ -15,7 +15,7 @@ use crate::{
     read_journal,
 };
 
-/// Files in `grade/`.
+/// Names of the files in `grade/`.
 pub(crate) const GRADING_LOG: &str = "log.txt";
 pub(crate) const GRADING_RESULTS: &str = "results.jsonl";
 

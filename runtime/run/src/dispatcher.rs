@@ -46,7 +46,7 @@ pub enum DispatchEnd {
 /// The recorded state of a trial before it is dispatched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordedState {
-    /// Run, graded and intact.
+    /// The trial has run and was graded, and its record is intact.
     Finished,
     /// The latest outcome is a fault. (A trial with an unreadable outcome is `Open` and reports the
     /// error when it runs.)

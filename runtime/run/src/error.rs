@@ -7,7 +7,7 @@ use proctor_scaffold_api::SourceError;
 use proctor_types::{Cause, Fault, Layer, UserError};
 use thiserror::Error;
 
-/// An error of an execution.
+/// An error that prevents or aborts an execution.
 #[derive(Debug, Error)]
 pub enum RunError {
     /// A usage error.

@@ -133,7 +133,7 @@ fn replay_trajectories(record: &RunRecord) -> Result<BTreeMap<String, PathBuf>, 
 pub struct Execution<'a> {
     /// The run directory. It contains the plan and is locked by this process.
     pub run: RunDir,
-    /// The trials.
+    /// The plan, which contains the trials.
     pub plan: Plan,
     /// Number of concurrent trials; at least one.
     pub jobs: usize,
@@ -357,7 +357,7 @@ fn check_all(run: &RunDir, trials: &[(TrialId, PlannedTask, Arc<Arm>)]) -> Vec<C
 pub struct KnownTrial {
     /// The trial.
     pub id: TrialId,
-    /// Its arm.
+    /// The trial's arm.
     pub arm: Arc<Arm>,
     /// Whether the trial resolves its task, or `None` if it has no verdict.
     pub resolved: Option<bool>,

@@ -10,7 +10,7 @@ const SHIPPED_TOML: &str = include_str!("../../../configs/faults.toml");
 /// Factor by which the wait grows after each failed try.
 const WAIT_GROWTH_FACTOR: f64 = 4.0;
 
-/// The fault table.
+/// The table of `configs/faults.toml`.
 #[derive(Debug, Clone)]
 pub struct FaultPolicy {
     tries: RetryLimits,

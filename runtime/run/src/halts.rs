@@ -27,7 +27,7 @@ enum Scope {
 pub(crate) struct TrialLocation {
     pub(crate) back_end: SandboxKind,
     task: String,
-    /// Identifies the trial.
+    /// The trial's id as text.
     trial: String,
 }
 

@@ -20,11 +20,11 @@ const MAX_OUTSIDE_ENTRIES: u64 = 100_000;
 /// starts over after an interruption instead of resuming.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutsideLimits {
-    /// Per file, in bytes.
+    /// Maximum size of a file, in bytes.
     pub file_bytes: u64,
-    /// All files together, in bytes.
+    /// Maximum size of all files together, in bytes.
     pub bytes: u64,
-    /// Number of entries.
+    /// Maximum number of entries.
     pub entries: u64,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct OutsideRequest {
 pub(crate) struct OutsideScan {
     /// `None` if nothing changed.
     pub(crate) state: Option<OutsideState>,
-    /// Bytes of content received.
+    /// Number of content bytes received from the sandbox.
     pub(crate) bytes: u64,
 }
 
@@ -86,7 +86,7 @@ fn find_repositories(workdir: &RawPath, tree: &Tree) -> Vec<RawPath> {
     found.map(|entry| workdir.join(&entry.path)).collect()
 }
 
-/// Reads a recorded state.
+/// Reads a recorded state of the files outside the work directory.
 pub(crate) fn load_layer(blobs: &Blobs, digest: &str) -> Result<LayerDiff, RecordError> {
     let bytes = blobs.get(digest)?;
     serde_json::from_slice(&bytes).map_err(|error| RecordError::Corrupt {

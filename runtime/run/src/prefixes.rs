@@ -10,11 +10,11 @@ use crate::error::record_fault;
 /// The resource that a smaller limit restricts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrefixBudget {
-    /// Delivered responses.
+    /// Number of delivered responses.
     Steps,
     /// Input and output tokens, as billed by the endpoint.
     Tokens,
-    /// US dollars.
+    /// Cost in US dollars.
     Cost,
     /// Wall-clock time since the agent's start.
     Seconds,
@@ -23,7 +23,7 @@ pub enum PrefixBudget {
 /// The steps of a finished trial, from its journal and snapshots.
 #[derive(Debug)]
 pub struct Prefixes {
-    /// In step order.
+    /// The steps, in order.
     steps: Vec<Step>,
     /// The tree that the agent started with.
     base: String,
@@ -97,7 +97,7 @@ impl Prefixes {
         Ok(Self { steps, base, end: tree, blobs: run.trial_blobs(&dir) })
     }
 
-    /// The number of steps.
+    /// Returns the number of steps.
     pub fn step_count(&self) -> u64 {
         self.steps.len() as u64
     }

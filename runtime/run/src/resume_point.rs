@@ -25,7 +25,7 @@ pub(crate) struct ResumePoint {
     pub(crate) try_number: u32,
     /// The tree that the agent started with.
     pub(crate) base: String,
-    /// The tree to continue with.
+    /// The tree with which the try continues.
     pub(crate) tree: String,
     /// Every recorded response, with its finished tool calls. The last response has none if its
     /// calls must run again.

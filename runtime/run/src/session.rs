@@ -63,7 +63,7 @@ pub(crate) struct Client {
     pub(crate) stops: Option<Arc<RunContext>>,
 }
 
-/// The parts of a session.
+/// The parts from which a session is created.
 pub(crate) struct SessionParts {
     pub(crate) brief: Brief,
     /// The task's sandbox.

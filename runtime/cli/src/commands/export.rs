@@ -118,7 +118,7 @@ struct Exporter<'a> {
     /// Archives in the Inspect format, by arm name. All stay open, because the trials of different
     /// arms alternate.
     archives: BTreeMap<String, (ZipWriter<fs::File>, InspectLog<'a>)>,
-    /// Submission directories.
+    /// The directories of a SWE-bench submission.
     folders: Folders<'a>,
 }
 

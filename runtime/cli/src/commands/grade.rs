@@ -80,8 +80,8 @@ fn copy_run(run: &Path, out: &Path) -> Result<(), CommandError> {
 
 /// Grades every recorded patch of a run again.
 ///
-/// The old verdicts are withdrawn first. If regrading is killed, the run has missing verdicts,
-/// which `resume` completes. A trial with a corrupt record keeps its verdict until the record is
+/// The old verdicts are withdrawn first. If the process is killed, some verdicts are missing, and
+/// `resume` completes them. A trial with a corrupt record keeps its verdict until the record is
 /// restored. A trial that cannot be graded gets its old verdict back.
 async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
     let (mut kept, mut withdrawn) = (Vec::new(), Vec::new());

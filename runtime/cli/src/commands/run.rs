@@ -44,7 +44,7 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
 
 /// The result of preparing a configuration.
 pub enum PrepareOutcome {
-    /// The plan was shown.
+    /// The user only asked to see the plan, and it was printed.
     Done,
     /// The run was interrupted while its tasks were checked. Nothing was written.
     Interrupted,

@@ -9,7 +9,7 @@ use crate::pinned_dirs::resolve_fd_path;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Corruption {
     pub path: PathBuf,
-    /// Counted from 1.
+    /// The corrupt line, counted from 1.
     pub line: Option<usize>,
     pub why: String,
     pub remedy: Remedy,

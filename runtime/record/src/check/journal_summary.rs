@@ -14,7 +14,7 @@ use crate::journal_reader::{LineNumbers, Scan, scan_lines};
 /// Identifies a patch by its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PatchRef {
-    /// BLAKE3, hex.
+    /// The patch's BLAKE3 as hex digits.
     pub hash: String,
     pub bytes: u64,
 }

@@ -28,7 +28,7 @@ const MIN_DEFLATE_BYTES: usize = 64;
 /// How a payload encodes the content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The content itself.
+    /// The payload is the content itself.
     Whole,
     /// The content of another entry, with the middle replaced. The payload contains that entry's
     /// hash, the number of bytes to keep from its start and from its end (eight bytes each), and

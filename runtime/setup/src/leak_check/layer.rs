@@ -81,17 +81,17 @@ impl ToolFiles {
 /// leaks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScanStats {
-    /// Files and expanded streams above the size limit.
+    /// Number of files and expanded streams that exceed the size limit.
     pub too_large: u64,
-    /// Archives nested deeper than the limit.
+    /// Number of archives that are nested more deeply than the limit.
     pub too_deep: u64,
-    /// Files that could not be read, and corrupt archives.
+    /// Number of unreadable files and corrupt archives.
     pub unreadable: u64,
-    /// Whether there were more findings than are reported.
+    /// Whether there were more findings than the scan reported.
     pub more: bool,
-    /// Files that were scanned.
+    /// Number of scanned files.
     pub files: u64,
-    /// Bytes of these files before any expansion.
+    /// Total size of the scanned files in bytes, before any expansion.
     pub bytes: u64,
     /// Duration of the scan in milliseconds.
     pub ms: u64,

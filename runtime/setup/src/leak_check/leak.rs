@@ -24,11 +24,11 @@ pub struct Leak {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LeakKind {
-    /// Text in a file.
+    /// Hidden text in a file.
     Copy,
-    /// Content in an archive or a compressed file.
+    /// Hidden content in an archive or a compressed file.
     ArchivedCopy,
-    /// Content in a repository's objects or logs.
+    /// Hidden content in a repository's objects or logs.
     History,
     Bytecode,
     /// The package under test, where an interpreter imports it.

@@ -17,9 +17,9 @@ use super::{
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LabelledSecrets {
     pub secrets: Secrets,
-    /// One description per block.
+    /// Descriptions of the blocks in `secrets`, in the same order.
     pub blocks: Vec<String>,
-    /// One description per set of names.
+    /// Descriptions of the sets of names in `secrets`, in the same order.
     pub names: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The cache of sources.
+//! Fetches tasks' sources and caches them.
 
 use std::{
     fs,
