@@ -1,5 +1,5 @@
-//! Fingerprints the code that prepares sandboxes. A verdict from a sandbox with a different
-//! fingerprint is not reused.
+//! Computes a fingerprint of the code that prepares sandboxes. Cached verdicts with another
+//! fingerprint are not reused.
 
 #[path = "../fingerprint.rs"]
 mod fingerprint;

@@ -194,7 +194,7 @@ fn curve_matches_real_runs_with_smaller_limits() {
     assert_eq!(check["checks"][0]["tasks"], 3);
 
     scripted.assert_rejected(&run, &["--at", "steps=10,101"], "ran with a limit of 100");
-    scripted.assert_rejected(&run, &["--at", "stepps=10"], "`stepps` is not a kind of budget");
+    scripted.assert_rejected(&run, &["--at", "stepps=10"], "unknown budget kind `stepps`");
     scripted.assert_rejected(&run, &["--at", "steps=0"], "not a number above 0");
     scripted.assert_rejected(&run, &[], "nothing to compute");
 

@@ -292,7 +292,7 @@ fn worker_starts_no_trial_that_may_outlast_its_job() {
     let out = cluster.out.to_str().unwrap();
     let late = cluster.stage.run(["worker", out, "--time-left", "5:00"], 75);
     assert!(
-        stderr_text(&late).contains("too short for the remaining trials"),
+        stderr_text(&late).contains("too little time left for the remaining trials"),
         "{}",
         stderr_text(&late)
     );

@@ -49,7 +49,7 @@ async fn connect_with(
     })
 }
 
-/// The scaffolds that a configuration may use.
+/// Returns the scaffolds that a configuration may use.
 pub fn catalog() -> Result<Catalog, UserError> {
     Ok(Catalog::new(cache_dir::default_cache_dir()?))
 }
@@ -59,7 +59,7 @@ pub const SANDBOX_OPTION: &str = "use --sandbox docker";
 /// The same hint, for commands with `--set`.
 pub const SANDBOX_KEY: &str = "use --set sandbox.kind=docker";
 
-/// Returns what planning needs to know about this machine and this program.
+/// Returns the information about this machine and this program that planning needs.
 pub fn world<'a>(cache: &'a Path, catalog: &'a Catalog) -> PlanContext<'a> {
     PlanContext { cache, scaffolds: catalog, script: &check_script, say: &print_message }
 }
@@ -86,7 +86,8 @@ pub fn check_script(file: &Path) -> Result<(), String> {
     Script::load(file).map(drop).map_err(|error| error.to_string())
 }
 
-/// Resolves a configuration: looks up every name and computes the arms' ids.
+/// Resolves a configuration: looks up scaffolds, models and other names, and computes the arms'
+/// ids.
 pub fn resolve(file: ConfigFile, written: &ConfigSource) -> Result<RunConfig, UserError> {
     let catalog = catalog()?;
     let scaffold = |name: &str| catalog.find_scaffold(name);
@@ -95,7 +96,7 @@ pub fn resolve(file: ConfigFile, written: &ConfigSource) -> Result<RunConfig, Us
     config::resolve(file, written, &known)
 }
 
-/// Starts one back end and removes leftovers of dead processes from it.
+/// Starts one back end and removes resources that crashed processes left behind.
 pub async fn start_backend(
     kind: SandboxKind,
     cache: &Path,
@@ -111,12 +112,13 @@ async fn start_backend_with(
     cache_dir::lock_shared(cache)?;
     let backend = connect_with(kind, cache, kept).await?;
     for removed in backend.sweep().await? {
-        tell!("removed leftovers of a dead run: {removed}");
+        tell!("removed leftovers of a crashed run: {removed}");
     }
     Ok(backend)
 }
 
-/// Connects to the back ends that the arms need, for their own sandboxes and for users' programs.
+/// Starts the back ends that the arms need: those of the arms' sandboxes, and the native one if a
+/// scaffold runs a user's program.
 pub async fn start_backends(
     arms: &[Arm],
     cache: &Path,

@@ -1,5 +1,5 @@
-//! A model that a command calls outside of a run. Its usage is metered, and its requests and
-//! responses are recorded next to the command's output.
+//! A model that a command calls outside of a run. Usage is metered, and the requests and responses
+//! are recorded next to the command's output.
 
 use std::{
     fs::{self, File},
@@ -41,7 +41,8 @@ impl CommandModel {
         let (file, blobs) = (Arc::new(Mutex::new(file)), Blobs::new(out.join("model")));
         let sink = ExchangeLog { name: "model.jsonl", file, blobs, model: None };
         let line = gateway.open(model, &budget, Arc::new(sink))?;
-        // // Leave out the endpoint and who pays, because they don't affect responses.
+        // Leave out settings that don't affect responses, such as the endpoint, the key and the
+        // price.
         let plain = ModelSpec {
             base_url: String::new(),
             key_env: None,

@@ -10,8 +10,8 @@ use proctor_types::{TrialId, plural};
 
 use crate::error::{CommandError, UserError};
 
-/// Returns an error if trials would count twice, because a run is listed twice or next to a copy of
-/// itself.
+/// Returns an error if trials would count twice because the list contains a run twice, or a run and
+/// its copy.
 pub fn reject_copies(runs: &[PathBuf]) -> Result<(), CommandError> {
     let mut places = BTreeSet::new();
     for run in runs {

@@ -21,15 +21,16 @@ pub const INTERRUPTED: u8 = 130;
 /// An error that ends a command. Its kind determines the exit status.
 #[derive(Debug)]
 pub enum CommandError {
-    /// A usage error. It names the key or file and has a hint. Exit status 2.
+    /// A usage error. The message contains the key or file at fault, and there is a hint. The exit
+    /// status is 2.
     User(UserError),
-    /// Anything else. Exit status 1.
+    /// Any other error. The exit status is 1.
     Other(anyhow::Error),
 }
 
 impl CommandError {
-    /// Converts an error about a run directory that the user named. If the user can fix it by
-    /// naming another directory, it becomes a usage error with a hint.
+    /// Converts an error about a run directory that the user named. If the user can fix the error
+    /// by naming another directory, it becomes a usage error with a hint.
     pub fn from_record_error(error: RecordError) -> Self {
         match error {
             RecordError::NotARun { .. }

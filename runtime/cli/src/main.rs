@@ -36,7 +36,7 @@ use crate::{
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How long threads may take to finish their work at exit. Most of it is removing directories.
+/// How long threads may take to finish their work at exit. They mostly remove directories.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {

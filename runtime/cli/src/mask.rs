@@ -70,7 +70,7 @@ impl Mask {
     /// Builds the mask that the arguments request. By default, nothing is masked.
     ///
     /// # Errors
-    /// The word list cannot be read.
+    /// Fails if the word list cannot be read or is invalid.
     pub fn from_args(args: &MaskArgs) -> Result<Self, UserError> {
         let mut rows: Vec<(String, String, usize, usize)> = Vec::new();
         // Listed words come first, because they are the user's own.
@@ -106,7 +106,8 @@ impl Mask {
         self.is_on
     }
 
-    /// Returns the text of a file without secrets. `file` is its name in the list of masked values.
+    /// Returns a file's text with its secrets masked. `file` names the file in the list of masked
+    /// values.
     pub fn mask_bytes<'a>(&self, file: &Path, text: &'a [u8]) -> Cow<'a, [u8]> {
         let mut out = Cow::Borrowed(text);
         for index in self.any.matches(text) {
@@ -125,13 +126,14 @@ impl Mask {
         String::from_utf8_lossy(&self.mask_bytes(file, text.as_bytes())).into_owned()
     }
 
-    /// Returns what was masked: an object of files, each with its kinds and their counts.
+    /// Returns the numbers of masked secrets as a JSON object: for each file, the kinds of secrets
+    /// and their counts.
     pub fn masked_counts(&self) -> Value {
         let masked = self.masked.lock().unwrap_or_else(PoisonError::into_inner);
         serde_json::to_value(&*masked).unwrap_or_default()
     }
 
-    /// Lists what was masked by file and kind, on standard error.
+    /// Lists the masked secrets on standard error, by file and kind.
     pub fn print_summary(&self) {
         if !self.is_on {
             return;
@@ -151,7 +153,8 @@ impl Mask {
 }
 
 impl SecretKind {
-    /// Returns the text without secrets of this kind, and their number. `None` if there are none.
+    /// Masks the secrets of this kind. Returns the masked text and the number of secrets, or `None`
+    /// if the text has no such secret.
     fn mask(&self, text: &[u8]) -> Option<(Vec<u8>, usize)> {
         let (mut out, mut kept, mut count) = (Vec::new(), 0, 0);
         for found in self.regex.captures_iter(text) {
@@ -207,8 +210,8 @@ impl SecretKind {
     }
 }
 
-/// Returns an expression that matches the words in a file. Each word is matched as written, and as
-/// JSON and HTML escape it.
+/// Returns an expression that matches the words listed in a file. It matches each word as written,
+/// and as escaped in JSON and HTML.
 fn words_pattern(file: &Path) -> Result<String, UserError> {
     let shown = file.display();
     let text = fs::read_to_string(file).map_err(|error| {
@@ -241,7 +244,7 @@ fn words_pattern(file: &Path) -> Result<String, UserError> {
     Ok(words.join("|"))
 }
 
-/// Returns an expression that matches the bytes of a word.
+/// Returns an expression that matches exactly the bytes of a word.
 fn bytes_pattern(word: &str) -> String {
     let byte = |byte: u8| match byte {
         b if b.is_ascii_alphanumeric() => char::from(b).to_string(),
@@ -375,7 +378,7 @@ mod tests {
         let json = serde_json::json!({ "content": format!("x\n{head}\n{body}\n{end}\ny") });
         let out: Value = serde_json::from_str(&masked(&json.to_string())).unwrap();
         assert_eq!(out["content"], "x\n[masked: private key]\ny");
-        // A key without its end marker.
+        // A key without an end marker is masked too.
         assert!(!masked(&format!("{head}\n{body}\n{body}")).contains("MIIE"));
         let page = format!(
             "<span class=\"add\">+{head}\n</span><span class=\"add\">+{body}\n</span><span class=\"add\">+{end}\n</span>"
@@ -408,7 +411,7 @@ mod tests {
         }
         assert_eq!(of("plainer"), "[masked: listed word]");
         assert_eq!(of("explain it"), "ex[masked: listed word] it");
-        // Object keys are masked as well.
+        // Object keys are masked too.
         assert!(of(&key()).contains("[masked: API key]"));
         let counts = mask.masked_counts();
         assert_eq!(

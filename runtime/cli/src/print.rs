@@ -1,4 +1,4 @@
-//! Output: results on standard output, everything else on standard error.
+//! Prints results on standard output, and everything else on standard error.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -10,7 +10,7 @@ use proctor_types::escape_unprintable;
 /// yet.
 ///
 /// # Errors
-/// The text cannot be written for another reason, such as a full disk.
+/// Fails if the text cannot be written for another reason, such as a full disk.
 pub fn print_result(text: &str) -> io::Result<()> {
     write_output(&mut io::stdout().lock(), text)
 }
@@ -19,7 +19,7 @@ pub fn print_result(text: &str) -> io::Result<()> {
 /// responses are escaped, so they cannot control the terminal.
 ///
 /// # Errors
-/// The same as for [`print_result`].
+/// Fails in the same cases as [`print_result`].
 pub fn print_visible(text: &str) -> io::Result<()> {
     print_result(&escape_unprintable(text))
 }

@@ -19,7 +19,7 @@ use tokio::{
 /// How long sandboxes may take to close after the second interrupt. The next run removes those that
 /// are still open.
 pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the process may take to end after that.
+/// How long the process may take to exit after [`CLOSE_TIMEOUT`].
 const EXIT_TIMEOUT: Duration = Duration::from_secs(7);
 
 /// Handles the same interrupts as the run, but on its own thread. If every worker thread of the
@@ -36,10 +36,12 @@ impl Watchdog {
         let work = move || match wait_until_overdue() {
             Ok(()) if seen.load(Ordering::Acquire) => {}
             Ok(()) => process::exit(status.into()),
-            Err(error) => tracing::warn!(%error, "only the run itself handles interrupts"),
+            Err(error) => {
+                tracing::warn!(%error, "watchdog not running; only the run itself handles interrupts")
+            }
         };
         if let Err(error) = thread::Builder::new().name("interrupts".to_owned()).spawn(work) {
-            tracing::warn!(%error, "only the run itself handles interrupts");
+            tracing::warn!(%error, "watchdog not running; only the run itself handles interrupts");
         }
         Self { dismissed }
     }

@@ -1,4 +1,4 @@
-//! Workers of a run, on this machine and on others.
+//! Helpers for commands about a run's workers, on this machine and on others.
 
 use std::{
     path::Path,
@@ -58,15 +58,15 @@ pub fn process_deadline(left: Duration) -> Result<Deadline, CommandError> {
 /// Memory in MiB of the worker process itself, without its sandboxes.
 const WORKER_MB: u64 = 256;
 
-/// Returns how many trials a worker runs in parallel. This is the number of largest sandboxes that
-/// fit into its job's CPUs and memory, but at most the run's `jobs`.
+/// Returns how many trials a worker runs in parallel. This is how often the run's largest sandbox
+/// fits into the job's CPUs and memory, but at most the run's `jobs`.
 ///
 /// # Errors
-/// The job's memory is too small for one sandbox. The kernel would then kill processes that the
-/// sandbox's own limit allows, which would count against the model.
+/// Fails if the job's memory is too small for one sandbox. The kernel would kill processes that
+/// stay within the sandbox's own limit, and the failure would count against the model.
 pub fn worker_jobs(record: &RunRecord) -> Result<usize, UserError> {
     let here = Machine::detect();
-    // Use this variable too, because not every site binds a job to its CPUs.
+    // Also use Slurm's variable, because not every site restricts a job's processes to its CPUs.
     let of_job = std::env::var("SLURM_CPUS_ON_NODE").ok().and_then(|cpus| cpus.parse().ok());
     let cpus = of_job.map_or(here.cpus, |cpus: f64| here.cpus.min(cpus));
     let memory_mb = here.memory_mb.saturating_sub(WORKER_MB);
@@ -91,7 +91,8 @@ fn run_sandbox_limits(record: &RunRecord) -> Vec<SandboxSpec> {
 }
 
 fn check_memory(limit_mb: u64, wanted: &[SandboxSpec]) -> Result<(), UserError> {
-    // Containers don't count, because they belong to the control groups of the Docker daemon.
+    // Docker sandboxes don't use the job's memory, because they run in the Docker daemon's control
+    // groups.
     let native = wanted.iter().filter(|sandbox| sandbox.kind == SandboxKind::Native);
     let Some(most) = native.map(|sandbox| sandbox.memory_mb).max() else { return Ok(()) };
     let needed = most.saturating_add(WORKER_MB);
@@ -112,7 +113,8 @@ pub fn submit_command(run: &Path, engine: &str) -> String {
     format!("proctor submit {} --engine {engine} --workers N", run.display())
 }
 
-/// Returns the command that continues a run. It uses the engine if one ran trials of the run.
+/// Returns the command that continues a run. If workers of an engine ran trials of the run, the
+/// command submits new workers to that engine.
 pub fn continuation(run: &Path) -> String {
     let submissions = Submissions::read(run).map(|found| found.all).unwrap_or_default();
     match submissions.last() {

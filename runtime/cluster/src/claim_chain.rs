@@ -19,7 +19,7 @@ use tokio::sync::watch;
 
 use crate::{disk, files};
 
-/// The folder with the marks of finished keys, below [`CLAIMS`](crate::CLAIMS).
+/// The subdirectory of [`CLAIMS`](crate::CLAIMS) that contains the marks of finished keys.
 pub(crate) const FINISHED_DIR: &str = "ended";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ pub(crate) struct ChainHead {
     pub(crate) written: SystemTime,
 }
 
-/// A claim as the heartbeat thread checks it.
+/// The part of a claim that the heartbeat thread checks.
 #[derive(Debug)]
 pub(crate) struct HeldClaim {
     pub(crate) chain: ClaimChain,
@@ -53,8 +53,8 @@ pub(crate) struct HeldClaim {
 }
 
 impl HeldClaim {
-    /// Returns whether the newest file of the chain still belongs to this claim. A read error keeps
-    /// the last result.
+    /// Returns whether the newest file of the chain still belongs to this claim. If the chain
+    /// cannot be read, returns the last known result.
     pub(crate) fn is_still_owned(&self) -> bool {
         let own =
             |top: ChainHead| top.generation == self.generation && top.token.worker == self.worker;
@@ -77,8 +77,8 @@ pub(crate) struct ClaimChain {
 
 impl ClaimChain {
     pub(crate) fn new(claims: &Path, key: &str) -> Self {
-        // Use two-digit folders, because a directory with ten thousand names is slow on file
-        // servers.
+        // Spread the keys over two-digit subdirectories, because file servers are slow if a
+        // directory has ten thousand entries.
         Self { folder: claims.join(key.get(..2).unwrap_or("_")), key: key.to_owned() }
     }
 
@@ -102,7 +102,7 @@ impl ClaimChain {
         self.head_after(1)
     }
 
-    /// Returns the newest file of a chain, given that the file of generation `first` exists.
+    /// Returns the newest file of the chain. Searches upward from generation `first`.
     fn head_after(&self, first: u32) -> io::Result<Option<ChainHead>> {
         let mut top = None;
         for generation in first.. {
@@ -110,7 +110,7 @@ impl ClaimChain {
             let (token, written) = match files::read::<ClaimFile>(&path) {
                 Ok(None) => break,
                 Ok(Some((token, file))) => (token, disk::modified(&file)?),
-                // The power failed before the file server wrote the content.
+                // A power failure prevented the file server from writing the content.
                 Err(error) if is_invalid_json(error.kind()) => {
                     let worker = String::new();
                     (ClaimFile { worker, status: Status::Free }, SystemTime::UNIX_EPOCH)
@@ -123,7 +123,7 @@ impl ClaimChain {
     }
 }
 
-/// Writes into a folder and creates it if it is missing.
+/// Runs `write`, which writes into a directory. Creates the directory if it is missing.
 fn with_folder_created<T>(folder: &Path, write: impl Fn() -> io::Result<T>) -> io::Result<T> {
     match write() {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -134,7 +134,7 @@ fn with_folder_created<T>(folder: &Path, write: impl Fn() -> io::Result<T>) -> i
     }
 }
 
-/// Returns whether an error means truncated or invalid JSON, which map to these kinds.
+/// Returns whether an error kind stands for truncated or invalid JSON.
 fn is_invalid_json(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::InvalidData | ErrorKind::UnexpectedEof)
 }

@@ -1,4 +1,4 @@
-//! Assigns work: each key has at most one owner among the workers.
+//! Assigns work to workers. Each key has at most one worker as its owner.
 
 use std::{
     collections::HashSet,
@@ -15,7 +15,7 @@ use crate::{
     disk, files,
 };
 
-/// How often to retry when other workers create the next file first.
+/// Number of attempts to claim a key if other workers create the next file first.
 const ATTEMPTS: usize = 3;
 
 /// A worker's access to the claims of a run.
@@ -31,7 +31,7 @@ pub enum ClaimResult {
     Mine(Claim),
     /// A live worker owns the key.
     Held(String),
-    /// A worker finished the key, and at least one worker has been alive since.
+    /// A worker finished the work for this key, and at least one worker has been alive ever since.
     Ended,
 }
 
@@ -48,8 +48,7 @@ impl Claims {
     /// this one dead.
     pub fn claim(&self, key: &str) -> io::Result<ClaimResult> {
         if self.membership.is_presumed_dead() {
-            let lost =
-                "this worker's heartbeat is late, so other workers may have taken over its trials";
+            let lost = "this worker's heartbeat is late, so other workers may have taken over this worker's trials";
             return Err(io::Error::other(lost));
         }
         let chain = ClaimChain::new(&self.folder, key);
@@ -82,8 +81,7 @@ impl Claims {
         Ok(ClaimResult::Held(String::new()))
     }
 
-    /// Returns the keys that are marked as finished. [`Claims::claim`] does not hand them out. The
-    /// set may be incomplete.
+    /// Returns the keys that are marked as finished. The set may be incomplete.
     ///
     /// # Errors
     /// Returns an error if the directory cannot be read.
@@ -128,7 +126,7 @@ impl Claim {
         self.held.generation
     }
 
-    /// Resolves when another worker has taken over the key.
+    /// Waits until another worker has taken over the key.
     pub async fn wait_until_lost(&self) {
         let _ = self.held.lost.subscribe().wait_for(|lost| *lost).await;
     }
@@ -153,9 +151,9 @@ impl Drop for Claim {
         let status = if self.ended { Status::Ended } else { Status::Free };
         let token = ClaimFile { worker: held.worker.clone(), status };
         let path = held.chain.path(held.generation);
-        // If this fails, the key becomes free after this worker has left.
+        // If this write fails, the key becomes free when this worker has ended.
         if files::replace(&path, &token).is_ok() && self.ended {
-            // Without the mark, other workers read the chain instead.
+            // Ignore errors: without the mark, other workers read the chain instead.
             let _ = held.chain.mark_finished(&path);
         }
     }
@@ -220,7 +218,7 @@ mod tests {
         let mut claim = expect_claim(one.claim("ab12"));
         claim.mark_finished();
         drop(claim);
-        // After a power failure the files remain, but the workers do not.
+        // After a power failure, the files still exist, but the workers do not.
         let begun = SystemTime::now() + Duration::from_secs(60);
         let since = run.path().join(WORKERS).join("since");
         File::options().write(true).open(since).unwrap().set_modified(begun).unwrap();
@@ -231,7 +229,7 @@ mod tests {
     #[test]
     fn marks_of_finished_work_are_removed_by_the_first_worker() {
         let run = tempfile::tempdir().unwrap();
-        // State after a power failure.
+        // Create the state that a power failure leaves behind.
         let marks = run.path().join(CLAIMS).join(FINISHED_DIR).join("a");
         std::fs::create_dir_all(&marks).unwrap();
         std::fs::write(marks.join("ab12"), "").unwrap();

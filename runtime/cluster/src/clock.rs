@@ -10,8 +10,8 @@ use std::{
 
 use crate::{disk, files::with_path};
 
-/// How long a reading is reused. During that time, the local clock measures the time since the
-/// reading.
+/// How long a reading of the server's clock is used. Until then, the local clock's elapsed time is
+/// added to the reading.
 const MAX_READING_AGE: Duration = Duration::from_secs(5);
 
 /// Returns the time by the clock of the file server that stores the directory.

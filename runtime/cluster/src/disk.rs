@@ -1,5 +1,5 @@
-//! Wraps every call to the shared file system. `examples/many_workers` has the same functions with
-//! a file server's delays.
+//! Wraps every call to the shared file system. `examples/many_workers` replaces these functions
+//! with variants that simulate a file server's delays.
 
 use std::{
     fs::{self, File, Metadata, OpenOptions, Permissions, ReadDir},
@@ -39,7 +39,7 @@ pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
     fs::remove_dir_all(path)
 }
 
-/// Returns the whole content and the open file.
+/// Returns a file's whole content, and the open file.
 pub(crate) fn read(path: &Path) -> io::Result<(Vec<u8>, File)> {
     let mut file = File::open(path)?;
     let mut bytes = Vec::new();
@@ -52,8 +52,8 @@ pub(crate) fn modified(file: &File) -> io::Result<SystemTime> {
     file.metadata()?.modified()
 }
 
-/// Writes a file with a random name. Dropping the result removes the file. The file is closed,
-/// because an NFS client sends the data on close.
+/// Writes a file with a random name. Dropping the result removes the file. The file is closed
+/// first, because an NFS client sends the data on close.
 pub(crate) fn write_temporary(folder: &Path, prefix: &str, bytes: &[u8]) -> io::Result<TempPath> {
     let mut builder = tempfile::Builder::new();
     // Use the permissions of normal new files. Temporary files are private by default.
@@ -80,9 +80,10 @@ pub(crate) fn probe_server_time(folder: &Path, prefix: &str) -> io::Result<Syste
     modified(file.as_file())
 }
 
-/// Rewrites the first byte of a file, so that the server updates its time, and returns that time.
+/// Rewrites the first byte of a file, so that the server updates the modification time. Returns
+/// this time.
 pub(crate) fn touch(path: &Path) -> io::Result<SystemTime> {
-    // Without `create`: a missing file means that other workers presume its owner dead.
+    // Don't create a missing file: it is missing because other workers presume its owner dead.
     let file = OpenOptions::new().read(true).write(true).open(path)?;
     let mut first = [0];
     file.read_exact_at(&mut first, 0)?;

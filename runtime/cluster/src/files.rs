@@ -48,8 +48,8 @@ fn write_temp_file(path: &Path, value: &impl Serialize) -> io::Result<TempPath> 
     write().map_err(|error| with_path(path, error))
 }
 
-/// Reads a value, or returns `None` if there is no such file. Opening the file makes an NFS client
-/// contact the server; `stat` alone may use the cache.
+/// Reads a value, or returns `None` if there is no such file. Opening the file forces an NFS client
+/// to contact the server, whereas `stat` may be answered from the client's cache.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<(T, File)>> {
     let (bytes, file) = match disk::read(path) {
         Ok(read) => read,
@@ -67,8 +67,8 @@ pub(crate) fn with_path(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// Removes a directory that other workers may be reading. It is first renamed to a name that
-/// nothing reads.
+/// Removes a directory that other workers may be reading. The directory is first renamed to a name
+/// that no worker reads.
 pub(crate) fn remove_folder(path: &Path) {
     let Some(parent) = path.parent() else { return };
     let aside = parent.join(format!("{TEMP_PREFIX}{:016x}", fastrand::u64(..)));

@@ -4,13 +4,14 @@
 //!
 //! - [`Membership`]: a worker's file in `workers/`, whose modification time is its heartbeat by the
 //!   file server's clock.
-//! - [`Claims`]: the owner of each key, as a chain of files in `claims/`. The newest file of a
-//!   chain names the owner.
-//! - [`Pool`]: a limit that workers share, as a chain of states in `shares/`. A worker replaces the
-//!   newest state.
+//! - [`Claims`]: the ownership of keys. Each key has a chain of files in `claims/`, and the newest
+//!   file names the key's owner.
+//! - [`Pool`]: a limit that workers share. The limit has a sequence of states in `shares/`, and a
+//!   worker changes it by adding a new state.
 //!
 //! A worker is presumed dead when its heartbeat is older than its lease, or immediately if it ran
-//! on this machine and its process is gone. Its claims and reservations are then free.
+//! on this machine and its process is gone. Other workers can then take over its claims, and its
+//! reservations are released.
 
 mod claim_chain;
 mod claims;
@@ -27,9 +28,9 @@ pub use clock::server_time;
 pub use members::{Member, Membership, find_live_member, live_members, members};
 pub use pool::{Amounts, Limits, Pool, PoolReservation, ReservationError};
 
-/// The directory of heartbeats.
+/// The subdirectory with the workers' files, which serve as heartbeats.
 pub const WORKERS: &str = "workers";
-/// The directory of claims.
+/// The subdirectory with the claims.
 pub const CLAIMS: &str = "claims";
-/// The directory of shared limits.
+/// The subdirectory with the shared limits.
 pub const SHARES: &str = "shares";

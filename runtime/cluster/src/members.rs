@@ -1,5 +1,5 @@
-//! The workers of a run. Each has a file in the run's directory and updates its time as a
-//! heartbeat.
+//! The workers of a run. Each worker has a file in the run's directory, and updates the file's
+//! modification time as a heartbeat.
 
 use std::{
     io::{self, ErrorKind},
@@ -23,22 +23,22 @@ use crate::{
     process::Process,
 };
 
-/// The file that the first worker creates. At least one worker has been alive since its
-/// modification time.
+/// The file that the first worker creates. Since the file's modification time, at least one worker
+/// has always been alive.
 const SINCE_FILE: &str = "since";
 
-/// Number of heartbeats per lease, so that some may be late before a worker is presumed dead.
+/// Number of heartbeats per lease. Some may be late before the worker is presumed dead.
 const HEARTBEATS_PER_LEASE: u32 = 4;
 
-/// A worker as described by its file.
+/// A worker, as described in its file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Member {
     pub id: String,
-    /// The machine's name, as reported by its engine.
+    /// The name of the machine, as reported by the engine.
     pub host: String,
-    /// The version of the program.
+    /// The worker's Proctor version.
     pub version: String,
-    /// The worker's job id in its engine.
+    /// The id that the engine assigned to the worker's job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
     /// How often the engine has restarted the job.
@@ -95,7 +95,7 @@ pub fn members(run: &Path) -> io::Result<Vec<(Member, SystemTime)>> {
         if path.extension().is_none_or(|extension| extension != "json") {
             continue;
         }
-        // The worker may be leaving right now. Skip files that cannot be read.
+        // Skip files that cannot be read, because their worker may just be ending.
         if let Ok(Some((member, file))) = files::read::<Member>(&path) {
             found.push((member, disk::modified(&file)?));
         }
@@ -118,8 +118,8 @@ pub fn live_members(run: &Path) -> io::Result<Vec<Member>> {
     Ok(live.map(|(member, _)| member).collect())
 }
 
-/// Returns the first live worker that it finds, except `own`. It stops at the first one. Otherwise,
-/// each of a thousand workers would read the files of all others when it joins and leaves.
+/// Returns any live worker other than `own`. The search stops at the first one. Otherwise, each of
+/// a thousand workers would read the files of all others when it joins and when it leaves.
 ///
 /// # Errors
 /// Returns an error if the folder cannot be read or written.
@@ -202,10 +202,10 @@ impl Membership {
         let beginning = folder.join(SINCE_FILE);
         let since = match shared.is_alone() {
             true => {
-                // Remove the shared limits of earlier workers. All of them have ended, so the
-                // journals contain their spending.
+                // Remove the shared limits of earlier workers. All of these workers have ended, so
+                // the journals contain their spending.
                 files::remove_folder(&run.join(SHARES));
-                // Remove earlier marks, so that finished work can be repeated.
+                // Remove marks of finished work, so that the work can be repeated.
                 files::remove_folder(&run.join(CLAIMS).join(FINISHED_DIR));
                 files::replace(&beginning, &()).and_then(|()| disk::touch(&beginning))?
             }
@@ -237,8 +237,8 @@ impl Membership {
     }
 
     /// Returns whether other workers may have taken over this worker's claims because no heartbeat
-    /// could be written for one lease. A suspended process may continue: its next heartbeat checks
-    /// which claims it still owns.
+    /// could be written for one lease. If a process was only suspended, it may continue: its next
+    /// heartbeat checks which claims it still owns.
     pub fn is_presumed_dead(&self) -> bool {
         if self.shared.is_presumed_dead() {
             self.shared.send_heartbeat();
@@ -278,8 +278,8 @@ impl Membership {
 impl MembershipInner {
     fn is_presumed_dead(&self) -> bool {
         let last = *self.last_beat.lock().unwrap_or_else(PoisonError::into_inner);
-        // Also check the elapsed time: a process that was suspended may get here before its
-        // heartbeat thread runs.
+        // Also check the elapsed time, because after a suspension this code may run before the
+        // heartbeat thread does.
         self.lost.load(Ordering::Relaxed) || last.elapsed() > self.member.lease()
     }
 
@@ -293,8 +293,8 @@ impl MembershipInner {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.lost.store(true, Ordering::Relaxed);
             }
-            // The server may respond next time. If it does not before the lease expires, the worker
-            // is presumed dead.
+            // The server may respond to the next heartbeat. If it doesn't before the lease expires,
+            // this worker is presumed dead.
             Err(_) => {}
         }
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -320,8 +320,8 @@ impl Drop for Membership {
             let _ = thread.join();
         }
         let _ = disk::remove(&self.shared.path);
-        // Check this after removing this worker's own file. If two workers leave at the same time,
-        // at least one of them then finds no other worker.
+        // Check this after this worker's own file has been removed. Then, if two workers leave at
+        // the same time, at least one of them finds no other worker.
         if self.shared.is_alone() {
             // The last worker removes everything, including files of dead workers.
             for folder in [CLAIMS, SHARES, WORKERS] {

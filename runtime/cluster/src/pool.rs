@@ -1,8 +1,9 @@
 //! Limits shared by all workers of a run.
 //!
-//! Before sending a request, a worker reserves what the request may use. A limit's state lists what
-//! every worker has spent and reserved. A reservation is granted if the total stays within the
-//! limit. The reservations of a dead worker are released, but its spending still counts.
+//! Before a worker sends a request, it reserves the amounts that the request may use. A limit's
+//! state lists the amounts that every worker has spent and reserved. A reservation is granted if
+//! the total stays within the limit. The reservations of a dead worker are released, but its
+//! spending still counts.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,18 +18,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Membership, SHARES, register::Register};
 
-/// Counts by name, such as tokens or requests.
+/// Amounts by name, such as the numbers of tokens and requests.
 pub type Amounts = BTreeMap<String, u64>;
 
 /// The amounts that all workers may use together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
     pub most: Amounts,
-    /// How long usage counts. `None` means forever.
+    /// How long usage counts toward the limit. `None` means forever.
     pub window: Option<Duration>,
 }
 
-/// Why a reservation failed.
+/// The reason why a reservation failed.
 #[derive(Debug)]
 pub enum ReservationError {
     /// The limit with this name is used up.
@@ -39,7 +40,7 @@ pub enum ReservationError {
 
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
 struct PoolAccounts {
-    /// What was spent before workers shared the limit.
+    /// The amounts that were spent before workers shared the limit.
     before: Amounts,
     workers: BTreeMap<String, Account>,
 }
@@ -49,7 +50,7 @@ struct PoolAccounts {
 struct Account {
     #[serde(default, skip_serializing_if = "Amounts::is_empty")]
     spent: Amounts,
-    /// Reservations by number.
+    /// The worker's reservations, by reservation number.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     reserved: BTreeMap<u64, PendingReservation>,
     /// Usage that counts only for the window's duration.
@@ -77,7 +78,7 @@ struct WindowedUsage {
 #[derive(Debug)]
 pub struct Pool {
     shared: Arc<PoolInner>,
-    /// Queue of this worker's waiting requests, so that only one of them polls.
+    /// Queue of this worker's waiting requests. Only the first one polls.
     line: tokio::sync::Mutex<()>,
     changed: Option<mpsc::Sender<()>>,
 }
@@ -99,8 +100,8 @@ struct OwnAccount {
     next: u64,
 }
 
-/// Interval in milliseconds between two polls of an exhausted limit. Randomized, so that workers do
-/// not poll at the same time.
+/// Interval in milliseconds between two polls of an exhausted limit. It is randomized, so that
+/// workers do not poll at the same time.
 const POLL_INTERVAL_MS: std::ops::RangeInclusive<u64> = 200..=600;
 /// How long the file server may be unavailable before a reservation fails.
 const MAX_SERVER_OUTAGE: Duration = Duration::from_secs(120);
@@ -112,8 +113,8 @@ enum Grant {
 }
 
 impl Pool {
-    /// Opens a limit. `name` must be a valid directory name. `before` is what was spent before
-    /// workers shared the limit; it is used only if this worker is the first.
+    /// Opens a limit. `name` must be a valid directory name. `before` contains the amounts that
+    /// were spent before workers shared the limit. It is used only if this worker is the first.
     ///
     /// # Errors
     /// Returns an error if the directory cannot be read or written.
@@ -131,7 +132,7 @@ impl Pool {
         let shared = Arc::new(PoolInner { membership, register, limits, first, own, writing });
         let (changed, changes) = mpsc::channel::<()>();
         let writer = Arc::downgrade(&shared);
-        // The thread ends when the last sender is dropped.
+        // The thread ends when the last sender has been dropped.
         thread::Builder::new().name("shared limit".into()).spawn(move || {
             while changes.recv().is_ok() {
                 // One write covers all pending changes.
@@ -144,10 +145,10 @@ impl Pool {
         Ok(Self { shared, line: tokio::sync::Mutex::default(), changed: Some(changed) })
     }
 
-    /// Waits until the amounts fit in addition to what all workers have spent and reserved. If
-    /// `alone` is set, the usage is unknown, and the call waits until nothing else is reserved. The
-    /// first request that no longer fits gets the rest of the limit and runs alone, so at most one
-    /// response exceeds a limit.
+    /// Waits until the amounts fit into the limit, together with all amounts that workers have
+    /// spent and reserved, and reserves them. If `alone` is set, the usage is unknown, and the call
+    /// waits until nothing else is reserved. The first request that no longer fits runs alone and
+    /// may use the rest of the limit, so at most one response exceeds the limit.
     ///
     /// # Errors
     /// Returns an error if a limit is used up, or if the directory cannot be read or written for
@@ -162,7 +163,7 @@ impl Pool {
         loop {
             let (shared, wanted) = (Arc::clone(&self.shared), amounts.clone());
             let changed = self.changed.clone();
-            // If this future is dropped, the share releases the reservation.
+            // If this future is dropped, dropping the result releases the reservation.
             let tried = tokio::task::spawn_blocking(move || {
                 let (grant, reservation) = shared.try_reserve(&wanted, alone)?;
                 let share = matches!(grant, Grant::Given).then(|| PoolReservation {
@@ -200,7 +201,7 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         drop(self.changed.take());
-        // The thread may not have written the last settlement yet.
+        // The thread might not have written the last change yet.
         self.shared.write_account();
     }
 }
@@ -237,8 +238,8 @@ impl PoolInner {
         };
         let mut state = self.register.state(&self.first)?;
         let dead = match granted(&mut state, &BTreeSet::new()) {
-            // Check for dead workers only when it is necessary to wait. Each check takes two calls,
-            // so a thousand workers would need two thousand calls.
+            // Check for dead workers only if the request has to wait. Each check needs two file
+            // system calls per worker, which would be two thousand calls for a thousand workers.
             Grant::Wait => self.dead_workers(&state)?,
             Grant::Given | Grant::Reached(_) => BTreeSet::new(),
         };
@@ -269,7 +270,7 @@ impl PoolInner {
         Ok((grant, reservation))
     }
 
-    /// Returns the dead workers that have reservations in this state.
+    /// Returns the dead workers whose reservations are part of this state.
     fn dead_workers(&self, state: &PoolAccounts) -> io::Result<BTreeSet<String>> {
         let mut dead = BTreeSet::new();
         for (id, account) in &state.workers {
@@ -290,7 +291,7 @@ impl PoolInner {
         });
     }
 
-    /// Ends a request: counts its usage and releases its reservation.
+    /// Replaces a reservation with the request's actual usage, if there was any.
     fn settle(&self, reservation: u64, used: Option<&Amounts>) {
         let mut own = self.own();
         own.account.reserved.remove(&reservation);
@@ -307,8 +308,8 @@ impl PoolInner {
     }
 }
 
-/// The reservation of one request. Dropping it releases the reserved amounts. In a limit with a
-/// window, a request that was sent still counts.
+/// The reservation of one request. Dropping it releases the reserved amounts. If the limit has a
+/// window, the request still counts, because it may have been sent.
 #[derive(Debug)]
 pub struct PoolReservation {
     shared: Arc<PoolInner>,
@@ -329,7 +330,7 @@ impl Drop for PoolReservation {
         self.shared.settle(self.reservation, self.used.as_ref());
         match &self.changed {
             Some(changed) if changed.send(()).is_ok() => {}
-            // The pool has been dropped.
+            // The pool, and with it the writer thread, is gone.
             _ => self.shared.write_account(),
         }
     }
@@ -363,7 +364,7 @@ fn decide_grant(limits: &Limits, state: &PoolAccounts, wanted: &Amounts, alone: 
     }
     let reserved: Vec<&PendingReservation> =
         state.workers.values().flat_map(|account| account.reserved.values()).collect();
-    // With a window, other requests wait until earlier usage expires.
+    // If the limit has a window, a request that does not fit waits until earlier usage expires.
     let is_first = reserved.is_empty() && (limits.window.is_none() || spent.is_empty());
     if is_first {
         return Grant::Given;
@@ -443,7 +444,7 @@ mod tests {
         let third = timeout(SOON, other.reserve(&third, false)).await.unwrap().unwrap();
         third.settle(amounts("cost", 10));
         second.settle(amounts("cost", 40));
-        // 80 are spent: a request that does not fit runs alone.
+        // Of 100, 80 are spent. A request that does not fit runs alone.
         let last = timeout(SOON, one.reserve(&amounts("cost", 50), false)).await.unwrap().unwrap();
         last.settle(amounts("cost", 45));
         let refused = timeout(SOON, other.reserve(&amounts("cost", 1), false)).await.unwrap();

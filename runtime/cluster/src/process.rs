@@ -4,13 +4,13 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-/// A process. Distinguishes it from a later process with the same id.
+/// Identifies a process, even if a later process has the same id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
-    /// Boot id. Differs between machines and between boots.
+    /// Boot id, which differs between machines and between boots.
     boot: String,
-    /// PID namespace: process ids are valid only within one.
+    /// PID namespace. Process ids are unique only within a namespace.
     namespace: String,
     /// Start time in clock ticks since boot.
     started: u64,
@@ -39,8 +39,8 @@ fn boot_and_namespace() -> (String, String) {
     (boot.trim().to_owned(), namespace.display().to_string())
 }
 
-/// Returns the start time, field 22 of `stat`. The second field (the command name) may contain
-/// spaces and parentheses.
+/// Returns the process's start time, which is field 22 of `/proc/PID/stat`. Fields are counted from
+/// the last `)`, which ends the command name, because the name may contain spaces and parentheses.
 fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();

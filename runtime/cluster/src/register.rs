@@ -1,8 +1,8 @@
 //! A value that many workers update, one at a time.
 //!
-//! Each state is a file `state.<n>`. An update writes the next file with `link`, which fails if
-//! another worker was faster. The update then restarts from the new state. Unlike with a lock,
-//! nothing has to be cleaned up if a worker dies in between.
+//! Each state is a file `state.<n>`. An update creates the next file with `link`. This fails if
+//! another worker was faster, and then the update restarts from the new state. Unlike with a lock,
+//! no cleanup is needed if a worker dies during an update.
 
 use std::{
     io,
@@ -17,13 +17,13 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{disk, files};
 
-/// Number of newer states after which an old state may be removed.
+/// Number of newer states that must exist before an old state is removed.
 const MIN_KEPT_STATES: u64 = 64;
-/// Minimum age of a state before it is removed, because a worker may still be using it.
+/// Minimum age of a state before it is removed, because a worker may still be reading it.
 const MIN_KEPT_AGE: Duration = Duration::from_secs(120);
-/// The longest wait after losing a race on a fast file system, in milliseconds.
+/// Maximum wait, in milliseconds, after a lost race on a fast file system.
 const LONGEST_WAIT_MS: u64 = 100;
-/// The longest wait on a slow file system, as a multiple of the duration of one attempt.
+/// Maximum wait on a slow file system, as a multiple of the duration of one attempt.
 const WAITED_ATTEMPTS: u64 = 16;
 /// Number of lost races after which an update fails.
 const ATTEMPTS: u64 = 200;
@@ -48,7 +48,7 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
     fn begin(&self, first: &S) -> io::Result<()> {
         disk::create_folder(&self.folder).map_err(|error| files::with_path(&self.folder, error))?;
         if self.newest_state()?.is_none() {
-            // Another worker may create it first, with the same state.
+            // Another worker may create the file first, with the same state.
             files::publish(&self.path(1), first)?;
         }
         Ok(())
@@ -79,7 +79,7 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
         let known = self.known.load(Ordering::Relaxed);
         let from = match files::read::<S>(&self.path(known))? {
             Some((state, _)) => Some((known, state)),
-            // The known state was removed because it was too old, or no state is known yet.
+            // The newest known state has been removed because of its age, or no state is known yet.
             None => match self.newest_state() {
                 Ok(Some(number)) => {
                     files::read::<S>(&self.path(number))?.map(|(state, _)| (number, state))
@@ -102,8 +102,8 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
         Ok(self.find()?.map_or_else(|| first.clone(), |(_, state)| state))
     }
 
-    /// Updates the state. `change` may run several times; the last result is returned. Nothing is
-    /// written if the state does not change.
+    /// Updates the state. `change` may run several times, and the result of its last call is
+    /// returned. Nothing is written if the state does not change.
     pub(crate) fn update<R>(
         &self,
         first: &S,
@@ -142,7 +142,7 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
         }
         let busy = io::Error::new(
             io::ErrorKind::ResourceBusy,
-            "too many workers are changing it at the same time",
+            "too many workers are changing this limit at the same time",
         );
         Err(files::with_path(&self.folder, busy))
     }

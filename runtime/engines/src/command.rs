@@ -1,4 +1,4 @@
-//! Runs scheduler commands. They may hang while the controller is down.
+//! Runs scheduler commands with a timeout, because they may hang while the controller is down.
 
 use std::{
     io::{self, Read},
@@ -29,12 +29,12 @@ pub(crate) enum CommandError {
 impl CommandError {
     pub(crate) fn to_engine_error(&self, program: &str) -> EngineError {
         match self {
-            Self::NotThere => EngineError::new(format!("{program} isn't on this machine's PATH"))
+            Self::NotThere => EngineError::new(format!("{program} is not on this machine's PATH"))
                 .hint(
                     "submit from a login node of the cluster, or install Slurm's client programs",
                 ),
             Self::NoAnswer => {
-                EngineError::new(format!("{program}: the controller doesn't respond"))
+                EngineError::new(format!("{program}: the controller is not responding"))
                     .hint("try again; queued and running jobs are not affected")
             }
             Self::Io(error) => EngineError::new(format!("{program}: {error}")),
@@ -42,7 +42,7 @@ impl CommandError {
     }
 }
 
-/// Runs a command until it exits, or kills it after `most`.
+/// Runs a command. Kills the command if it has not exited after the time `most`.
 pub(crate) fn run(command: &mut Command, most: Duration) -> Result<CommandOutput, CommandError> {
     let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| match error.kind() {

@@ -9,7 +9,8 @@ use std::{
 
 use crate::{History, Job, JobReport, Submissions, cluster_settings, find_engine};
 
-/// Queries the schedulers of a run. Sends at most one query every few seconds per submission.
+/// Queries the schedulers to which a run was submitted. Sends at most one query every few seconds
+/// per submission.
 #[derive(Debug)]
 pub struct JobQuery {
     run: PathBuf,
@@ -22,7 +23,7 @@ pub struct JobQuery {
 pub struct JobStart<'a> {
     /// The job id from `PROCTOR_JOB`.
     pub job: &'a str,
-    /// How many times the scheduler had restarted the job before.
+    /// How often the scheduler had restarted the job before this start.
     pub restarts: u32,
     pub node: &'a str,
 }
@@ -40,8 +41,8 @@ impl JobQuery {
     }
 
     /// Returns how a start of a job ended, in the scheduler's terms, such as `NODE_FAIL` or
-    /// `OUT_OF_MEMORY`. Returns the job's state if the scheduler reports no end. Returns `None` if
-    /// the scheduler does not know the job or does not respond.
+    /// `OUT_OF_MEMORY`. If the scheduler does not report an end, returns the job's current state.
+    /// Returns `None` if the scheduler does not know the job or does not respond.
     pub fn ending(&self, start: &JobStart<'_>) -> Option<String> {
         let submissions = Submissions::read(&self.run).ok()?;
         let owns =
@@ -55,7 +56,8 @@ impl JobQuery {
             return answer.ending(start);
         }
         let engine = find_engine(&submission.engine).ok()?;
-        // A controller that is down responds to no query, so stop after the first failure.
+        // Stop after the first failed query, because a controller that is down would not answer the
+        // others either.
         let JobReport::Known(jobs) = engine.state(submission) else { return None };
         let answer = CachedReply { at: Instant::now(), jobs, history: engine.history(submission) };
         let ending = answer.ending(start);
@@ -74,7 +76,8 @@ impl CachedReply {
         let now = jobs.iter().find(|one| one.id == start.job);
         let restarts = history.restarts.get(start.job).copied().unwrap_or_default();
         let state = if restarts > start.restarts {
-            // Without accounting, the scheduler doesn't remember how the earlier start ended.
+            // If the site has no accounting, the scheduler doesn't remember how the earlier start
+            // ended.
             "REQUEUED".to_owned()
         } else {
             let now = now?;
@@ -110,7 +113,7 @@ mod tests {
     use super::*;
     use crate::slurm::{parse_ended_starts, parse_jobs, parse_nodes, parse_restarts};
 
-    /// Recorded output of one Slurm version's programs about seven jobs on two nodes.
+    /// The recorded output of one Slurm version's programs, for seven jobs on two nodes.
     struct Recorded {
         squeue: &'static str,
         sacct: &'static str,
@@ -132,15 +135,15 @@ mod tests {
         };
     }
 
-    /// Recorded seconds after the second node lost power, before Slurm noticed.
+    /// Output that was recorded seconds after the second node lost power, before Slurm noticed.
     const UNNOTICED_NODE_LOSS: [Recorded; 2] =
         [recorded!("22.05", "silent"), recorded!("24.11", "silent")];
-    /// Recorded minutes later, after Slurm had noticed.
+    /// Output that was recorded minutes later, when Slurm had noticed.
     const NOTICED_NODE_LOSS: [Recorded; 2] = [recorded!("22.05", "end"), recorded!("24.11", "end")];
 
     impl Recorded {
         /// Returns the ending from the recorded output. `accounts` says whether the site uses
-        /// accounting, so that `sacct` prints something.
+        /// accounting. Without accounting, `sacct` prints nothing.
         fn ending(&self, start: &JobStart<'_>, accounts: bool) -> Option<String> {
             let ended = if accounts { parse_ended_starts(self.sacct) } else { Vec::new() };
             let history = History {

@@ -1,4 +1,4 @@
-//! Generates a Kubernetes Job manifest for workers. It never contacts a cluster.
+//! Generates a Kubernetes Job manifest for workers. Never contacts a cluster.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +20,8 @@ const SETTINGS: [&str; 9] = [
 
 /// Seconds until pods on a lost node are replaced. The Kubernetes default is five minutes.
 const TOLERATION_SECONDS: u64 = 30;
-/// Exit statuses of a worker that must not be replaced, because its replacement would fail too: 2
-/// is a user error, and 3 a finished run with trials that have no verdict.
+/// Exit statuses after which a worker must not be replaced, because its replacement would fail too:
+/// 2 is a usage error, and 3 means that the run has finished but some trials have no verdict.
 const FINAL_EXIT_STATUSES: [u8; 2] = [2, 3];
 /// Seconds that a worker has to close its sandboxes after a stop request.
 const GRACE_SECONDS: u64 = 60;
@@ -50,8 +50,9 @@ impl Kubernetes {
         let parent = request.run.parent().map(|parent| parent.display().to_string());
         let mount = settings.get("mount").cloned().or(parent).unwrap_or_else(|| "/".into());
         if !request.run.starts_with(&mount) {
-            let what =
-                format!("--engine-set mount={mount}: the run directory {run} isn't below it");
+            let what = format!(
+                "--engine-set mount={mount}: the run directory {run} is not below this folder"
+            );
             return Err(EngineError::new(what).hint(
                 "set `mount` to a folder that contains the run directory; \
                      workers must find the run at the same path",
@@ -124,8 +125,8 @@ impl Kubernetes {
             "kind": "Job",
             "metadata": metadata,
             "spec": {
-                // Don't set `completions`: workers take trials from the run, and the Job is
-                // complete when a worker finds none left.
+                // Don't set `completions`: workers claim trials from the run, and the Job is
+                // complete when a worker finds no more trials.
                 "parallelism": request.workers,
                 "backoffLimit": request.workers.saturating_mul(cluster_settings()?.requeues),
                 "podFailurePolicy": { "rules": [
@@ -179,7 +180,8 @@ fn check_values(settings: &BTreeMap<String, String>) -> Result<(), EngineError> 
     Ok(())
 }
 
-/// A subset of <https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/>: no signs, no exponents.
+/// Whether the text is a Kubernetes quantity without sign or exponent. See
+/// <https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/>.
 fn is_quantity(text: &str) -> bool {
     const SUFFIXES: [&str; 10] = ["m", "k", "Ki", "M", "Mi", "G", "Gi", "T", "Ti", ""];
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -191,7 +193,7 @@ fn is_quantity(text: &str) -> bool {
         && SUFFIXES.contains(&suffix)
 }
 
-/// A DNS subdomain name (RFC 1123).
+/// Whether the text is a DNS subdomain name (RFC 1123).
 fn is_dns_name(text: &str) -> bool {
     let is_inner = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
     let is_part = |part: &str| {
@@ -203,7 +205,7 @@ fn is_dns_name(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_part)
 }
 
-/// Returns the run's name in a form that is valid as part of a DNS label.
+/// Returns the name of the run directory, converted so that it can be part of a DNS label.
 fn dns_label(request: &Request) -> String {
     let name = request.run.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
@@ -291,14 +293,14 @@ mod tests {
         assert_eq!(job["spec"]["template"]["spec"]["restartPolicy"], "Never");
     }
 
-    /// The Job's types by Kubernetes version, as `tests/kubernetes/types.py` extracts them from the
-    /// crate k8s-openapi.
+    /// The types of a Job's fields by Kubernetes version. `tests/kubernetes/types.py` extracts them
+    /// from the k8s-openapi crate.
     const TYPES: [(&str, &str); 2] = [
         ("1.33", include_str!("../tests/kubernetes/1.33.json")),
         ("1.37", include_str!("../tests/kubernetes/1.37.json")),
     ];
 
-    /// Returns where a value has unknown fields, missing fields, or fields of the wrong type.
+    /// Returns a message for each field of a value that is unknown, missing or of the wrong type.
     fn type_errors(types: &Value, kind: &Value, value: &Value, at: &str) -> Vec<String> {
         let other = || vec![format!("{at}: {value} is not a {kind}")];
         match (kind, value) {

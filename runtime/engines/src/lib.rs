@@ -1,4 +1,4 @@
-//! Engines start a run's workers on other machines. Each worker takes its own trials (`proctor
+//! Engines start a run's workers on other machines. Each worker claims its own trials (`proctor
 //! worker RUN`). An engine only starts N identical jobs, reports their state, and stops them.
 
 mod command;
@@ -20,20 +20,20 @@ pub use slurm::Slurm;
 pub use submissions::{Submission, Submissions};
 pub use time::parse_duration;
 
-/// Exit status of a worker that was asked to stop while trials were left.
+/// Exit status of a worker that was asked to stop before all trials had run.
 pub const UNFINISHED: u8 = 75;
 
-/// A submission request.
+/// A request to submit workers.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Absolute path of the run directory.
     pub run: PathBuf,
-    /// Absolute path of the program that nodes start.
+    /// Absolute path of the `proctor` program that nodes start.
     pub program: PathBuf,
     /// The program's version, which every node must have.
     pub version: String,
     pub workers: u32,
-    /// The engine's own settings, such as a partition.
+    /// Engine-specific settings, such as a partition.
     pub settings: BTreeMap<String, String>,
 }
 
@@ -65,15 +65,15 @@ pub trait Engine: fmt::Debug + Send + Sync {
         History::default()
     }
 
-    /// Asks the workers of a submission to close their sandboxes and exit, and prevents pending
-    /// ones from starting. No process is killed.
+    /// Asks a submission's workers to close their sandboxes and exit. Prevents pending workers from
+    /// starting. Kills no process.
     ///
     /// # Errors
     /// Returns an error if the scheduler is unavailable or rejects the request.
     fn request_stop(&self, submission: &Submission) -> Result<(), EngineError>;
 
-    /// Cancels the jobs of a submission, which only needs the submission's id. Ignores jobs that
-    /// have already ended.
+    /// Cancels a submission's jobs. Needs only the submission's id. Ignores jobs that have already
+    /// ended.
     ///
     /// # Errors
     /// Returns an error if the scheduler is unavailable or rejects the request.
@@ -98,7 +98,7 @@ pub fn find_engine(name: &str) -> Result<Box<dyn Engine>, EngineError> {
 /// The scheduler's report about jobs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum JobReport {
-    /// The submission's jobs that the scheduler still knows.
+    /// The submission's jobs, except those that the scheduler no longer remembers.
     Known(Vec<Job>),
     /// The scheduler did not respond, so the state of the jobs is unknown. Contains the reason.
     Unknown(String),
@@ -117,11 +117,11 @@ pub struct Job {
     pub node: String,
 }
 
-/// Information about a submission besides the current state of its jobs. Fields are empty if the
-/// scheduler doesn't provide them.
+/// Further information about a submission, in addition to the current state of its jobs. Fields are
+/// empty if the scheduler doesn't provide them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct History {
-    /// Starts of jobs that have ended, oldest first. A requeued job has several.
+    /// The starts of jobs that have ended, oldest first. A requeued job has several starts.
     pub ended: Vec<Job>,
     /// How often each job was restarted.
     pub restarts: BTreeMap<String, u32>,
@@ -160,14 +160,14 @@ impl Job {
         !HEALTHY_STATES.contains(&self.state.as_str())
     }
 
-    /// Returns whether the job has ended in any way.
+    /// Returns whether the job has ended, successfully or not.
     pub fn has_ended(&self) -> bool {
         !OPEN_STATES.contains(&self.state.as_str())
     }
 }
 
 impl JobReport {
-    /// Returns the number of jobs per state, such as `3 RUNNING, 5 PENDING (Resources)`.
+    /// Describes the number of jobs per state, such as `3 RUNNING, 5 PENDING (Resources)`.
     pub fn summary(&self) -> String {
         let jobs = match self {
             Self::Known(jobs) if jobs.is_empty() => {

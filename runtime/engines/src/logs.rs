@@ -9,7 +9,7 @@ use std::{
 
 use crate::Job;
 
-/// Number of bytes at the end of a log that are searched for its last error.
+/// Number of bytes at the end of a log in which the last error is searched for.
 const TAIL_BYTES: u64 = 16 << 10;
 /// Maximum number of distinct messages shown per submission.
 const MAX_SHOWN_MESSAGES: usize = 3;
@@ -19,8 +19,8 @@ pub(crate) fn log_dir(run: &Path) -> PathBuf {
     run.join("engine")
 }
 
-/// Returns why jobs failed, according to the last error in each log. Each distinct message is
-/// listed once, with the number of jobs. Jobs whose logs contain no error are omitted.
+/// Returns messages about why jobs failed, based on the last error in each job's log. Each distinct
+/// message is listed once, with the number of jobs. Jobs whose logs contain no error are omitted.
 pub fn failure_messages(run: &Path, jobs: &[Job]) -> Vec<String> {
     let mut messages: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for job in jobs.iter().filter(|job| job.has_failed()) {
@@ -31,7 +31,9 @@ pub fn failure_messages(run: &Path, jobs: &[Job]) -> Vec<String> {
     let more = messages.len().saturating_sub(MAX_SHOWN_MESSAGES);
     let line = |(message, ids): (&String, &Vec<&str>)| match ids.as_slice() {
         [id] => format!("job {id}: {message}"),
-        ids => format!("{} jobs, {} first: {message}", ids.len(), ids.first().unwrap_or(&"")),
+        ids => {
+            format!("{} jobs, the first is {}: {message}", ids.len(), ids.first().unwrap_or(&""))
+        }
     };
     let mut lines: Vec<String> = messages.iter().take(MAX_SHOWN_MESSAGES).map(line).collect();
     if more > 0 {
@@ -44,7 +46,7 @@ fn last_error(log: &Path) -> Option<String> {
     let mut file = match File::open(log) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let why = "it failed without a log; check that its node has the run directory at the same path";
+            let why = "the job failed without a log; check that the node has the run directory at the same path";
             return Some(why.to_owned());
         }
         Err(_) => return None,
@@ -87,7 +89,7 @@ mod tests {
         log("7_3", "trials are left\n");
         let jobs = [job("7_0", "FAILED"), job("7_1", "FAILED"), job("7_2", "RUNNING")];
         let said = failure_messages(run.path(), &jobs);
-        assert_eq!(said, ["2 jobs, 7_0 first: wrong version (hint: install it)"]);
+        assert_eq!(said, ["2 jobs, the first is 7_0: wrong version (hint: install it)"]);
         assert!(failure_messages(run.path(), &[job("7_3", "FAILED")]).is_empty());
         let without = failure_messages(run.path(), &[job("7_4", "NODE_FAIL")]);
         assert!(without[0].contains("7_4") && without[0].contains("without a log"), "{without:?}");

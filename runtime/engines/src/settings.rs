@@ -23,7 +23,7 @@ struct ClusterFile {
 /// Returns the built-in settings.
 ///
 /// # Errors
-/// Returns an error if they cannot be parsed.
+/// Returns an error if the settings cannot be parsed.
 pub fn cluster_settings() -> Result<&'static ClusterSettings, EngineError> {
     static TABLE: ShippedTable<ClusterFile> =
         ShippedTable::new("cluster.toml", include_str!("../../../configs/cluster.toml"));

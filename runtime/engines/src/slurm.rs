@@ -19,7 +19,7 @@ use crate::{
 /// The script that each array task runs.
 const SCRIPT: &str = include_str!("worker.sh");
 
-/// Keys of `--engine-set` with their `sbatch` options. `extra` is passed on unchanged.
+/// Keys of `--engine-set` and the corresponding `sbatch` options.
 const OPTIONS: [(&str, &str); 8] = [
     ("partition", "--partition"),
     ("account", "--account"),
@@ -32,7 +32,7 @@ const OPTIONS: [(&str, &str); 8] = [
 ];
 const EXTRA: &str = "extra";
 
-/// Fields: array job, index, job, state, reason, nodes.
+/// Output format for `squeue`: array job, index, job, state, reason and nodes.
 const FORMAT: &str = "%F|%K|%A|%T|%r|%N";
 
 /// The Slurm engine, which runs Slurm's client programs on this machine.
@@ -95,7 +95,7 @@ impl Engine for Slurm {
         command.args(submission.cluster.iter().flat_map(|name| ["-M", name.as_str()]));
         match command::run(&mut command, answer) {
             Ok(said) if said.status.success() => JobReport::Known(parse_jobs(&said.out)),
-            // Slurm forgets a job some time after the job ends.
+            // Some time after a job has ended, Slurm no longer knows its id.
             Ok(said) if said.err.contains("Invalid job id") => JobReport::Known(Vec::new()),
             Ok(said) => JobReport::Unknown(first_line(&said.err)),
             Err(trouble) => JobReport::Unknown(trouble.to_engine_error("squeue").to_string()),
@@ -104,8 +104,8 @@ impl Engine for Slurm {
 
     fn history(&self, submission: &Submission) -> History {
         let job = submission.job.as_str();
-        // Use all three programs. Not every site has accounting (`sacct`). The other two report
-        // less but are always available.
+        // Use all three programs: `sacct` works only at sites with accounting. The other two report
+        // less, but are always available.
         let ended = ["-n", "-P", "-X", "-D", "-j", job, "-o", "JobID,State"];
         History {
             ended: parse_ended_starts(&query_output("sacct", submission, ended)),
@@ -129,7 +129,7 @@ impl Engine for Slurm {
     }
 }
 
-/// Returns what a program prints about the cluster of a submission, or an empty text if it is
+/// Returns a program's output about a submission's cluster. The output is empty if the program is
 /// missing or fails.
 fn query_output(
     program: &str,
@@ -177,8 +177,8 @@ fn arguments(request: &Request) -> Result<Vec<String>, EngineError> {
         .ok_or_else(|| EngineError::new("--workers 0: nothing to submit").hint("use at least 1"))?;
     let name = request.run.file_name().unwrap_or_default().to_string_lossy();
     let log = log_dir(&request.run).join("%A_%a.log");
-    // Jobs start in the directory from which they are submitted. A plan's relative paths may depend
-    // on it.
+    // Jobs start in the directory from which they are submitted, because a plan may contain paths
+    // relative to that directory.
     let mut all = vec![
         "--parsable".to_owned(),
         format!("--array=0-{last}"),
@@ -195,7 +195,7 @@ fn arguments(request: &Request) -> Result<Vec<String>, EngineError> {
     }
     if let Some(extra) = request.settings.get(EXTRA) {
         let words = shlex::split(extra).ok_or_else(|| {
-            EngineError::new(format!("--engine-set {EXTRA}={extra}: a quote is not closed"))
+            EngineError::new(format!("--engine-set {EXTRA}={extra}: missing closing quote"))
         })?;
         all.extend(words);
     }
@@ -210,7 +210,8 @@ fn write_script(run: &Path) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Parses `ID` or `ID;CLUSTER`. Some sites print other lines before it, so the last line counts.
+/// Parses `ID` or `ID;CLUSTER`. Some sites print additional lines first, so only the last line is
+/// parsed.
 fn parse_job_id(out: &str) -> Option<(String, Option<String>)> {
     let line = out.lines().map(str::trim).rfind(|line| !line.is_empty())?;
     let (id, cluster) = match line.split_once(';') {
@@ -290,7 +291,7 @@ fn rejection_error(err: &str) -> EngineError {
 fn first_line(err: &str) -> String {
     let lines = || err.lines().map(str::trim).filter(|line| !line.is_empty());
     let error = lines().find_map(|line| line.split_once("error: ").map(|(_, rest)| rest));
-    error.or_else(|| lines().next()).unwrap_or("it failed without a message").to_owned()
+    error.or_else(|| lines().next()).unwrap_or("the command failed without a message").to_owned()
 }
 
 #[cfg(test)]

@@ -12,17 +12,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::EngineError;
 
-/// The workers queued by one `submit`.
+/// The workers that one `proctor submit` command queued.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Submission {
     pub engine: String,
-    /// The scheduler's id of the submission.
+    /// The id that the scheduler assigned to the submission.
     pub job: String,
     /// The cluster, if the scheduler reports one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
     pub workers: u32,
-    /// Version of Proctor that nodes start.
+    /// The version of Proctor that the nodes run.
     pub proctor: String,
     /// Submission time in seconds since the epoch.
     pub submitted: u64,
@@ -36,7 +36,7 @@ pub struct Submission {
 }
 
 impl Submission {
-    /// Returns the name of one worker's job. The worker finds it in the variable `PROCTOR_JOB`.
+    /// Returns the name of one worker's job. The worker reads it from the variable `PROCTOR_JOB`.
     pub fn job_name(&self, index: &str) -> String {
         format!("{}_{index}", self.job)
     }
@@ -59,7 +59,7 @@ impl Submissions {
         let all = match fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
                 EngineError::new(format!("{}: {error}", path.display()))
-                    .hint("restore it from a copy; the trials don't depend on it")
+                    .hint("restore the file from a copy of the run directory; the trials don't depend on it")
             })?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => {
@@ -74,7 +74,7 @@ impl Submissions {
         self.all.iter().filter(|one| one.cancelled.is_none())
     }
 
-    /// Writes the file.
+    /// Writes the submissions to `RUN/engine.json`.
     ///
     /// # Errors
     /// Returns an error if the directory cannot be written.

@@ -2,8 +2,8 @@
 //!
 //! The directory may contain FIFOs, devices or dangling symlinks. Opening a FIFO may block forever,
 //! reading a device may never end, and writing through a dangling symlink creates a file elsewhere.
-//! All of these are therefore rejected without opening them. A symlink to a regular file is treated
-//! like that file.
+//! Therefore, such entries are rejected without being opened. A symlink to a regular file is
+//! treated like that file.
 
 mod lock;
 
@@ -18,7 +18,7 @@ pub use lock::lock;
 /// Opens a file for reading.
 ///
 /// # Errors
-/// Also returns an error if the path is not a regular file.
+/// Fails if the file cannot be opened, or if the path is not a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
     require_regular_file(&fs::metadata(path)?)?;
     File::open(path)
@@ -27,7 +27,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// Returns the content of a file.
 ///
 /// # Errors
-/// See [`open`].
+/// Fails in the same cases as [`open`].
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.read_to_end(&mut bytes)?;
@@ -37,7 +37,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// Opens a file for writing with the given options, which may create it.
 ///
 /// # Errors
-/// See [`open`]. Dangling symlinks are rejected too.
+/// Fails in the same cases as [`open`], and for dangling symlinks.
 pub fn open_with(options: &OpenOptions, path: &Path) -> io::Result<File> {
     match fs::metadata(path) {
         Ok(found) => require_regular_file(&found)?,
@@ -51,7 +51,7 @@ pub fn open_with(options: &OpenOptions, path: &Path) -> io::Result<File> {
 /// Copies a file to a path that does not exist yet.
 ///
 /// # Errors
-/// See [`open_with`].
+/// Fails in the same cases as [`open_with`].
 pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let mut to = open_with(options.write(true).create(true).truncate(true), to)?;
@@ -83,7 +83,7 @@ mod tests {
 
     use super::*;
 
-    /// Creates a directory with every kind of entry that may be found in place of a file.
+    /// Creates a directory with every kind of entry that may exist in place of a regular file.
     fn non_file_paths() -> (tempfile::TempDir, [PathBuf; 4]) {
         let folder = tempfile::tempdir().unwrap();
         let place = |name: &str| folder.path().join(name);

@@ -42,7 +42,7 @@ mod tests {
         let (holder, waiter) = (File::create(&path).unwrap(), File::create(&path).unwrap());
         lock(&holder).await.unwrap();
         let waiting = tokio::time::timeout(Duration::from_secs(3600), lock(&waiter)).await;
-        assert!(waiting.is_err(), "the holder still has it");
+        assert!(waiting.is_err(), "the lock is still held");
         holder.unlock().unwrap();
         lock(&waiter).await.unwrap();
         assert!(holder.try_lock().is_err());

@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use crate::error::{ArmLocator, format_ids};
 
-/// Rejects an agent whose bundle contains a copy of a task's hidden content or of the package
-/// under test. Skips bundles that are not built yet; a run builds them first.
+/// Rejects an agent whose bundle contains a copy of a task's hidden content or of the package under
+/// test. Skips bundles that have not been built yet.
 pub fn check(
     scaffolds: &dyn ScaffoldSource,
     file: &ConfigFile,
@@ -45,7 +45,7 @@ pub fn check(
     Err(place(first, "scaffold", error))
 }
 
-/// Returns the directories that a configuration's scaffolds mount in their sandboxes, by bundle
+/// Returns the directories that a configuration's scaffolds mount into their sandboxes, by bundle
 /// digest.
 fn mounts(
     scaffolds: &dyn ScaffoldSource,
@@ -72,7 +72,7 @@ fn describe_copies(arms: &[&Arm], tasks: &[&Task], copies: &Copies) -> String {
         format!(" (first: {} at {at}/{})", copy.what, copy.place)
     });
     format!(
-        "the agent of {of} {names} contains a copy of the solution of {}: {}{first}",
+        "the agent of {of} {names} contains a copy of the solution to {}: {}{first}",
         plural(copies.len(), "task"),
         format_ids(hidden)
     )

@@ -15,8 +15,8 @@ const LOCK_FILE: &str = "in-use";
 /// Locks that this process holds until it exits.
 static HELD_LOCKS: Mutex<Vec<(PathBuf, File)>> = Mutex::new(Vec::new());
 
-/// Marks a cache as used by this process until it exits; the kernel releases the lock on any exit.
-/// Waits while the cache is being cleaned.
+/// Marks a cache as in use until this process exits. The kernel releases the lock however the
+/// process ends. Waits while another process cleans the cache.
 pub fn lock_shared(cache: &Path) -> io::Result<()> {
     let mut held = HELD_LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
     if held.iter().any(|(known, _)| known == cache) {
@@ -50,7 +50,7 @@ fn lock_file(cache: &Path) -> io::Result<File> {
     proctor_files::open_with(&options, &cache.join(LOCK_FILE))
 }
 
-/// Returns `$PROCTOR_CACHE`, `$XDG_CACHE_HOME/proctor` or `$HOME/.cache/proctor`, in this order.
+/// Returns `$PROCTOR_CACHE`, or else `$XDG_CACHE_HOME/proctor`, or else `$HOME/.cache/proctor`.
 pub fn default_cache_dir() -> Result<PathBuf, UserError> {
     let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(cache) = from("PROCTOR_CACHE") {

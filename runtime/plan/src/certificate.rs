@@ -7,7 +7,7 @@ use proctor_types::{CERTIFICATE_SCHEMA, Certificate, UserError};
 /// Reads a certificate for use in a run.
 ///
 /// # Errors
-/// The file cannot be read, or it has an unsupported version.
+/// Fails if the file cannot be read, or if it has an unsupported version.
 pub fn read_certificate(path: &Path) -> Result<Certificate, UserError> {
     let shown = path.display();
     let hint = "`proctor tasks validate --repeat 3 --certificate FILE` writes one";

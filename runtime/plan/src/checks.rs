@@ -1,8 +1,8 @@
 //! Checks a plan before anything starts.
 //!
-//! Without these checks, a trial that cannot work would end in a fault only after its environment
-//! was built, and this would repeat for each task. Mistakes that can be found from the tasks and
-//! arms alone are reported here as usage errors, even if the plan is only shown.
+//! Without these checks, a trial that cannot work would build its environment before it ends with a
+//! fault, and each task would do so again. Mistakes that the tasks and arms alone reveal are
+//! reported here as usage errors, even if the user only asked to see the plan.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -17,7 +17,7 @@ use proctor_types::{
 pub use crate::error::{ArmLocator, format_ids};
 use crate::machine_limits;
 
-/// Rejects tasks that no trial of an arm could run.
+/// Rejects tasks that one of the arms cannot run.
 pub fn check_plan(
     scaffolds: &dyn ScaffoldSource,
     arms: &[Arm],
@@ -51,13 +51,13 @@ pub fn check_sandboxes(
     check_bases(arms, tasks, switch, place)
 }
 
-/// Rejects a `[statement]` key that changes no task. `tasks` contains all tasks of the plan.
+/// Rejects an arm's `[statement]` key that has no effect on any task. `tasks` contains all tasks of
+/// the plan.
 pub fn check_statement(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), (&'static str, UserError)> {
     let any = |holds: &dyn Fn(&Task) -> bool| tasks.iter().any(|planned| holds(&planned.task));
     if !arm.statement.interfaces && !any(&has_interfaces) {
         let error = UserError::new("has no effect: no statement has an interfaces section");
-        let hint =
-            "remove the key; tasks of FeatureBench, FEA-Bench and `proctor collect` have one";
+        let hint = "remove the key; tasks from FeatureBench, FEA-Bench and `proctor collect` have such a section";
         return Err(("interfaces", error.hint(hint)));
     }
     if arm.statement.hints && !any(&|task| missing_hints(task).is_some()) {
@@ -67,14 +67,15 @@ pub fn check_statement(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), (&'static
         return Err(("hints", error.hint(hint)));
     }
     if arm.statement.tests && !any(&|task| !shown_tests(task).is_empty()) {
-        let error = UserError::new("has no effect: no task hides a file of its fail-to-pass tests");
+        let error =
+            UserError::new("has no effect: no task hides a file with its fail-to-pass tests");
         let hint = "remove the key; tests that a patch adds for grading cannot be shown";
         return Err(("tests", error.hint(hint)));
     }
     Ok(())
 }
 
-/// Rejects an agent that cannot run as a task's user.
+/// Rejects an agent that cannot run as the user that a task specifies.
 fn check_user(arm: &Arm, scaffold: &dyn Scaffold, tasks: &[PlannedTask]) -> Result<(), UserError> {
     for planned in tasks {
         let Some((what, hint)) = scaffold.unsupported_user_reason(planned.task.user.as_deref())
@@ -87,8 +88,8 @@ fn check_user(arm: &Arm, scaffold: &dyn Scaffold, tasks: &[PlannedTask]) -> Resu
     Ok(())
 }
 
-/// Rejects a missing base or source, and an image on a back end that does not support images.
-/// `switch` tells the user how to choose another back end.
+/// Rejects tasks whose base or source is missing, and tasks with an image if the back end does not
+/// support images. `switch` tells the user how to choose another back end.
 fn check_bases(
     arms: &[Arm],
     tasks: &[PlannedTask],
@@ -136,7 +137,8 @@ fn check_bases(
     Err(place(arm, "sandbox.kind", error))
 }
 
-/// Rejects tasks that no grader can grade, because their trials would cost money without a result.
+/// Rejects tasks that Proctor cannot grade, because their trials would cost money and produce no
+/// result.
 fn check_gradable(tasks: &[PlannedTask]) -> Result<(), UserError> {
     let mut first = None;
     let mut ids = Vec::new();
@@ -184,7 +186,7 @@ fn check_gold(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
     ))
 }
 
-/// Checks that the arm's proxy, if it opens one, can enforce each task's `blocked_urls`.
+/// If the arm uses an egress proxy, checks that the proxy can enforce each task's `blocked_urls`.
 fn check_egress(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
     if arm.network.mode == NetworkMode::Closed {
         return Ok(());
@@ -198,8 +200,8 @@ fn check_egress(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
     Ok(())
 }
 
-/// Rejects replaying a trajectory on another task. Its actions would run on different files, so
-/// the result would be meaningless.
+/// Rejects a plan that replays a trajectory on another task. The trajectory's actions would run on
+/// different files, so the result would be meaningless.
 pub fn check_replay(trajectory: &Path, tasks: &[PlannedTask]) -> Result<(), UserError> {
     let shown = trajectory.display();
     let hint =

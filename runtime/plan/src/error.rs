@@ -7,10 +7,10 @@ use proctor_scaffold_api::SourceError;
 use proctor_types::{Arm, Fault, UserError, join_first_few};
 use thiserror::Error;
 
-/// An error of planning.
+/// An error that occurs while a run is planned.
 #[derive(Debug, Error)]
 pub enum PlanError {
-    /// A mistake of the user.
+    /// A usage error.
     #[error(transparent)]
     User(#[from] UserError),
     /// Failed to read or write a run directory.
@@ -28,12 +28,12 @@ pub enum PlanError {
     /// This version cannot read a recorded configuration.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
-    /// Failed to build a recipe's task.
+    /// A recipe failed to build a task.
     #[error("recipe {name}: {why}")]
     Recipe {
         /// The recipe's ID.
         name: String,
-        /// The reason.
+        /// Why the recipe failed.
         why: String,
     },
 }
@@ -42,7 +42,7 @@ pub enum PlanError {
 /// and the message.
 pub type ArmLocator<'a> = &'a dyn Fn(&Arm, &str, UserError) -> UserError;
 
-/// Joins the first few IDs of a list for a message.
+/// Joins the first few of a list of IDs for a message.
 pub fn format_ids<'a>(ids: impl Iterator<Item = &'a str>) -> String {
     join_first_few(ids.map(|id| format!("`{id}`")).collect())
 }

@@ -1,5 +1,5 @@
-//! Estimates for a plan before it starts: its maximum cost and time, its likely use according to
-//! earlier runs of the same arms, and the differences that it can detect.
+//! Estimates for a plan before it starts: the maximum cost and time, the likely use according to
+//! earlier runs of the same arms, and the differences that the plan can detect.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -19,7 +19,7 @@ static PUBLISHED_TOKENS: ShippedTable<PublishedTokens> = ShippedTable::new(
     include_str!("../../../configs/published-tokens.toml"),
 );
 
-/// Maximum number of earlier runs to read (latest first), and of trials per arm and run.
+/// Maximum number of earlier runs to read, latest first.
 const MAX_EARLIER_RUNS: usize = 20;
 const MAX_TRIALS_PER_ARM: usize = 50;
 
@@ -38,7 +38,7 @@ struct PublishedTokens {
     trial: Vec<PublishedTrial>,
 }
 
-/// The mean token use of a trial, for a scaffold and some models.
+/// The published mean token use of a trial with a scaffold and one of some models.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PublishedTrial {
@@ -60,7 +60,7 @@ impl PublishedTokens {
     }
 }
 
-/// Assumed number of requests per published trial, because sources do not publish it. It only
+/// Assumed number of requests per trial, because the sources do not publish this number. It only
 /// selects the price tier.
 const PUBLISHED_REQUESTS: u64 = 100;
 
@@ -82,7 +82,7 @@ struct EarlierUse {
 }
 
 impl EarlierUse {
-    /// Returns the cost in US dollars at current prices, because recorded prices may be outdated
+    /// Returns the cost in US dollars. Uses current prices, because recorded prices may be outdated
     /// or missing. `None` if the model has no price.
     fn cost(&self, arm: &Arm, prices: &PriceTable) -> Option<f64> {
         let Some(model) = &arm.model else { return Some(0.0) };
@@ -122,11 +122,12 @@ pub fn estimate_lines(size: &PlanSize<'_>, runs: &Path) -> Result<Vec<String>, U
     Ok(lines)
 }
 
-/// Returns a trial's maximum cost under its limits, or `None` if they do not bound it.
+/// Returns a trial's maximum cost in US dollars, or `None` if its limits do not bound the cost.
 fn max_trial_cost(arm: &Arm, prices: &PriceTable) -> Option<f64> {
     let Some(model) = &arm.model else { return Some(0.0) };
     let price = prices.price_of(model)?;
-    // Reasoning, cache writes and tiers may cost more than the base prices.
+    // Use the highest rates: reasoning, cache writes and price tiers may cost more than the base
+    // prices.
     let (input, output) = price.max_rates();
     if input.max(output) == 0.0 {
         return Some(0.0);
@@ -176,8 +177,8 @@ fn worst_case_line(size: &PlanSize<'_>, prices: &PriceTable) -> String {
     }
 }
 
-/// Returns the plan's cost if its trials use the token counts published for their scaffolds and
-/// models. `None` if nothing is published for any arm.
+/// Returns a line with the plan's cost, on the assumption that trials use the token counts
+/// published for their scaffolds and models. `None` if nothing is published for any arm.
 fn expected_cost_line(
     size: &PlanSize<'_>,
     prices: &PriceTable,
@@ -214,7 +215,7 @@ fn time_line(size: &PlanSize<'_>) -> String {
     let limits: Option<Vec<f64>> = size.arms.iter().map(|arm| arm.budget.wall_seconds).collect();
     match limits {
         Some(limits) => {
-            // Running more trials in parallel does not make a single trial faster.
+            // More parallel trials do not make a single trial faster.
             let longest = limits.iter().copied().fold(0.0, f64::max);
             let seconds =
                 (limits.iter().sum::<f64>() * each / size.jobs.max(1) as f64).max(longest);
@@ -228,8 +229,8 @@ fn time_line(size: &PlanSize<'_>) -> String {
     }
 }
 
-/// Returns the estimate from earlier runs of the same arms, scaled to the planned number of
-/// trials, and the disk space in bytes.
+/// Returns a line with an estimate from earlier runs of the same arms, scaled to the planned number
+/// of trials. Also returns the estimated disk space in bytes.
 fn earlier_runs_estimate(
     size: &PlanSize<'_>,
     runs: &Path,
@@ -270,7 +271,8 @@ fn earlier_runs_estimate(
 
 /// Formats the cost. `unpriced` lists the arms whose cost is unknown.
 fn format_cost(cost: Option<f64>, unpriced: &[&str]) -> String {
-    // Arms that call no model cost nothing. Don't show that as a cost of $0 for the other arms.
+    // Arms that call no model cost nothing. If the cost of all other arms is unknown, don't show
+    // $0.
     let cost = cost.filter(|cost| unpriced.is_empty() || *cost > 0.0);
     match (cost, unpriced.first()) {
         (None, _) => "cost unknown (no price for the model)".to_owned(),
@@ -323,7 +325,7 @@ fn bytes_below(folder: &Path) -> f64 {
     })
 }
 
-/// Returns the free disk space where the run will be stored.
+/// Returns the free space, in bytes, on the disk where the run will be stored.
 fn free_disk_space(runs: &Path) -> Option<f64> {
     let there = runs.ancestors().find(|folder| folder.is_dir());
     let there = there.unwrap_or(Path::new("."));
@@ -347,9 +349,10 @@ fn disk_warning(needed: Option<f64>, free: Option<f64>, runs: &Path) -> Option<S
     })
 }
 
-/// Returns the difference between two arms that the plan can detect, and the effect of more
-/// attempts. It assumes the test that `compare` uses, with its adjustment for several pairs.
-/// Controls are compared with other arms but not with each other.
+/// Returns a line with the smallest difference between two arms that the plan can detect, and the
+/// effect of more attempts. The calculation assumes the statistical test of `compare`, including
+/// the adjustment for several pairs. Controls are compared with other arms, but not with each
+/// other.
 fn power_line(size: &PlanSize<'_>, design: &PowerDesign) -> Option<String> {
     let arms = size.arms.iter().filter(|arm| !arm.is_control()).count() as u64;
     if arms < 2 {
@@ -428,7 +431,7 @@ mod tests {
             ("cost_usd = 2", "$20.00"),
             ("total_tokens = 100000", "$10.00"),
             ("input_tokens = 1000000, output_tokens = 100000, cost_usd = 9", "$20.00"),
-            // 100 steps of 1000 input and 100 output tokens cost $0.20.
+            // 100 steps with 1000 input tokens and 100 output tokens each cost $0.20.
             ("steps = 100", "$2.00"),
             ("cost_usd = 2, arm = { cost_usd = 3 }", "$3.00"),
             ("input_tokens = 5", "unbounded: the cost of 1 arm has no limit (`a0`)"),
@@ -481,7 +484,8 @@ mod tests {
         };
         let taken = EarlierUse { trials: 1, spent, ..EarlierUse::default() };
         let mut arm = arms(&["steps = 1"]).remove(0);
-        // $1 of input and $1 of output, although the trial was recorded without a price.
+        // The tokens cost $1 for input and $1 for output at current prices, although the trial was
+        // recorded without a price.
         assert!((taken.cost(&arm, &prices).unwrap() - 2.0).abs() < 1e-9);
         arm.model.as_mut().unwrap().price = None;
         assert_eq!(taken.cost(&arm, &prices), None);

@@ -1,8 +1,8 @@
 //! `proctor run CONFIG --out RUN --extend`: adds arms, tasks and attempts to a run and runs only
 //! the missing trials.
 //!
-//! Arms are identified by their factors, tasks by their content. A changed factor makes a new arm;
-//! a changed task is rejected. Existing trials are not rewritten.
+//! Arms are identified by their factors, tasks by their content. An arm with a changed factor is a
+//! new arm. A changed task is rejected. Existing trials are not rewritten.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use crate::{Continuation, PlanError, ReopenedRun, rules};
 
-/// A locked run to extend, with its new plan and the size of its old one.
+/// A run to extend, with its new plan and the size of the old plan.
 pub struct Extension {
     pub run: RunDir,
     pub record: RunRecord,
@@ -29,7 +29,7 @@ pub struct Extension {
 /// Opens the run and applies the configuration to its plan.
 ///
 /// # Errors
-/// There is no run, it was made under other rules, or workers use it.
+/// Fails if there is no run, if it uses another version of the rules, or if workers use it.
 pub fn open(
     out: &Path,
     resolved: &RunConfig,
@@ -44,10 +44,10 @@ pub fn open(
     merge_configuration(run, record, resolved, say)
 }
 
-/// Like `open`, without a lock and without writing anything.
+/// Like `open`, but does not lock the run and writes nothing.
 ///
 /// # Errors
-/// Same as `open`.
+/// Fails in the same cases as `open`, except that workers may use the run.
 pub fn open_read_only(
     out: &Path,
     resolved: &RunConfig,
@@ -72,7 +72,7 @@ fn merge_configuration(
     if grading.flaky != record.flaky || !same_certificate {
         let what =
             format!("--extend: {} was graded with a different [grading] table", out.display());
-        let hint = "restore [grading], or start a new run: verdicts under different rules cannot be compared";
+        let hint = "restore [grading], or start a new run: verdicts with different [grading] tables cannot be compared";
         return Err(UserError::new(what).hint(hint).into());
     }
     merge_arms(&mut record, resolved, say)?;
@@ -83,7 +83,7 @@ fn merge_configuration(
 }
 
 impl Extension {
-    /// Adds the new tasks.
+    /// Adds tasks that the plan does not contain yet. Rejects tasks that have changed.
     pub fn add_tasks(&mut self, tasks: Vec<RunTask>) -> Result<(), UserError> {
         for task in tasks {
             match self.record.tasks.iter().find(|known| known.task.id == task.task.id) {
@@ -94,7 +94,7 @@ impl Extension {
                         "--extend: the task `{}` has changed since the run was planned",
                         task.task.id
                     );
-                    let hint = "start a new run; a task ID must keep its meaning within a run";
+                    let hint = "start a new run; within a run, a task must not change";
                     return Err(UserError::new(what).hint(hint));
                 }
             }
@@ -105,7 +105,7 @@ impl Extension {
     /// Returns the names of the trials that would run.
     ///
     /// # Errors
-    /// The run cannot be read.
+    /// Fails if the run cannot be read.
     pub fn missing_trials(&self) -> Result<Vec<String>, PlanError> {
         let mut missing = Vec::new();
         for (id, _, arm) in Plan::from_record(&self.record).trials() {
@@ -126,7 +126,7 @@ impl Extension {
         format!("added: {}", added.join(", "))
     }
 
-    /// Writes the new plan.
+    /// Writes the extended plan.
     pub fn write(&mut self, selection: Option<Selection>) -> Result<(), PlanError> {
         let change = format!("extended: {}", self.summary());
         self.record.changes.push(RunChange {
@@ -174,13 +174,13 @@ fn merge_arms(
     for arm in &record.arms {
         if !resolved.arms.iter().any(|one| one.id == arm.id) {
             say(format!(
-                "note: arm `{}` is not in the configuration; it stays unchanged",
+                "note: arm `{}` is not in the configuration; this arm stays unchanged",
                 arm.name
             ));
         }
     }
     record.arms.extend(added);
-    // A run has one limit for all arms. The latest applies.
+    // The run's shared limits apply to all arms, so update the existing arms too.
     let shared = resolved.file.budget.run;
     record.arms.iter_mut().for_each(|arm| arm.budget.run = shared);
     // Keep the endpoints of models that only earlier arms use.

@@ -24,7 +24,7 @@ pub fn fingerprint() -> Value {
     host
 }
 
-/// Returns the CPU model. Only x86 reports one.
+/// Returns the CPU model. Only x86 kernels report it.
 fn cpu_model(cpuinfo: &str) -> Option<String> {
     let line = cpuinfo.lines().find(|line| line.starts_with("model name"))?;
     Some(line.split_once(':')?.1.trim().to_owned())

@@ -1,5 +1,5 @@
-//! Compares a plan's limits and platforms with this machine. Warns if the machine has less than a
-//! limit, and rejects limits that are so large that they must be a mistake.
+//! Compares a plan's limits and platforms with this machine. Warns about limits that exceed the
+//! machine's resources, and rejects limits that are so large that they must be a mistake.
 
 use std::env::consts::ARCH;
 
@@ -9,7 +9,7 @@ use proctor_types::{Arm, MAX_RESOURCE_RATIO, SandboxKind, UserError, plural};
 
 use crate::error::{ArmLocator, format_ids};
 
-/// Names of each architecture in Docker platforms, by Rust's name for it.
+/// Maps Rust's names of architectures to the names that Docker platforms use.
 const ARCHITECTURES: [(&str, &[&str]); 4] = [
     ("x86_64", &["amd64", "x86_64"]),
     ("aarch64", &["arm64", "aarch64"]),
@@ -17,7 +17,7 @@ const ARCHITECTURES: [(&str, &[&str]); 4] = [
     ("s390x", &["s390x"]),
 ];
 
-/// A sandbox limit and the machine's value for it.
+/// A sandbox limit, and the machine's amount of the limited resource.
 struct Limit {
     key: &'static str,
     unit: &'static str,
@@ -51,8 +51,8 @@ fn limits(machine: Machine) -> [Limit; 2] {
     ]
 }
 
-/// Rejects native sandboxes for tasks of another architecture, and limits so large that the unit
-/// must be wrong.
+/// Rejects native sandboxes for tasks that need another architecture, and limits that are so large
+/// that the unit must be wrong.
 pub fn check(arms: &[Arm], tasks: &[PlannedTask], place: ArmLocator<'_>) -> Result<(), UserError> {
     check_platforms(arms, tasks, place)?;
     let here: Vec<&Arm> = arms.iter().filter(|arm| runs_on_this_machine(arm)).collect();
@@ -82,7 +82,8 @@ pub fn check(arms: &[Arm], tasks: &[PlannedTask], place: ArmLocator<'_>) -> Resu
     Ok(())
 }
 
-/// Returns warnings to show below a plan: a limit above the machine's value never takes effect.
+/// Returns warnings to show below a plan, about limits that exceed the machine's resources and
+/// therefore have no effect.
 pub fn limit_warnings(arms: &[Arm], tasks: &[PlannedTask]) -> Vec<String> {
     let here: Vec<&Arm> = arms.iter().filter(|arm| runs_on_this_machine(arm)).collect();
     let mut lines = Vec::new();
@@ -109,7 +110,7 @@ pub fn limit_warnings(arms: &[Arm], tasks: &[PlannedTask]) -> Vec<String> {
     lines
 }
 
-/// Whether the arm's sandboxes run on this machine. A Docker engine may be remote.
+/// Whether the arm's sandboxes run on this machine. Docker sandboxes may run on a remote engine.
 fn runs_on_this_machine(arm: &Arm) -> bool {
     let elsewhere = || std::env::var("DOCKER_HOST").is_ok_and(|host| !host.starts_with("unix:"));
     arm.sandbox.kind == SandboxKind::Native || !elsewhere()

@@ -7,12 +7,13 @@ use proctor_types::{Arm, SCRIPT_URL_PREFIX, UserError};
 
 use crate::PlanError;
 
-/// Checks that every arm's model can be called as configured: its URL, the variable of its key,
-/// and a price if cost is limited. `place` adds the location of the arm's model to an error.
-/// `script` returns an error if a scripted model's file cannot be read.
+/// Checks that every arm's model can be called as configured: the URL is valid, the key's
+/// environment variable is set, and a price is known if cost is limited. `place` adds the location
+/// of the arm's model to an error. `script` returns an error if a scripted model's file cannot be
+/// read.
 ///
 /// # Errors
-/// A model cannot be called.
+/// Fails if a model cannot be called.
 pub fn check_models(
     arms: &[Arm],
     script: &dyn Fn(&Path) -> Result<(), String>,
@@ -21,7 +22,7 @@ pub fn check_models(
     let gateway = Gateway::new(PriceTable::shipped()?)?;
     for arm in arms {
         let Some(model) = &arm.model else { continue };
-        // A scripted model has no key, and no URL yet.
+        // A scripted model has no key, and its URL is not known until the script is served.
         let checked = match model.base_url.strip_prefix(SCRIPT_URL_PREFIX) {
             Some(file) => {
                 script(Path::new(file))

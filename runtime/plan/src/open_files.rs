@@ -1,5 +1,5 @@
-//! The limit on open files. It is raised at startup and checked against each plan before the plan
-//! starts.
+//! Raises the limit on open files at startup, and checks whether the limit is high enough for a
+//! plan.
 
 use proctor_types::{Arm, NetworkMode, SCRIPT_URL_PREFIX, ShippedTable, UserError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -19,8 +19,8 @@ struct Needs {
     own_sandbox_scaffolds: Vec<String>,
 }
 
-/// Raises the soft limit to the hard limit. The soft limit is kept low for programs that use
-/// `select`, which Proctor does not. Sandboxes have their own limit.
+/// Raises the soft limit to the hard limit. The soft limit is low only for the sake of programs
+/// that use `select`, which Proctor does not. Sandboxes have their own limit.
 pub fn raise_limit() {
     let files = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: files.maximum, maximum: files.maximum };
@@ -29,7 +29,7 @@ pub fn raise_limit() {
     }
 }
 
-/// Rejects `jobs` concurrent trials if they need more open files than allowed. Otherwise they
+/// Rejects `jobs` concurrent trials if they need more open files than the limit. Otherwise, trials
 /// would fail at random points during the run.
 pub fn check<'a>(
     jobs: usize,

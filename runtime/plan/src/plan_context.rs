@@ -4,10 +4,10 @@ use std::path::Path;
 
 use proctor_scaffold_api::{ProgressSink, ScaffoldSource};
 
-/// Resources of this machine and program that planning uses.
+/// The parts of this machine and this program that planning needs.
 #[derive(Clone, Copy)]
 pub struct PlanContext<'a> {
-    /// The folder of files that Proctor can recreate.
+    /// The cache directory, whose files Proctor can recreate.
     pub cache: &'a Path,
     /// The scaffolds that arms can use.
     pub scaffolds: &'a dyn ScaffoldSource,

@@ -12,18 +12,18 @@ use crate::{PlanContext, PlanError, check_models, open_files};
 pub struct PlannedRun {
     /// The run directory.
     pub run: RunDir,
-    /// `run.json`.
+    /// The contents of `run.json`.
     pub record: RunRecord,
-    /// The trials.
+    /// The plan that `run.json` contains.
     pub plan: Plan,
 }
 
 impl PlannedRun {
-    /// Writes a plan that was derived from another run into its own directory. That directory may
-    /// already contain finished trials of the same plan.
+    /// Writes a plan that was derived from another run to `path`. This directory may already
+    /// contain finished trials of the same plan.
     ///
     /// # Errors
-    /// A model cannot be called, the limit on open files is too low, or the plan cannot be
+    /// Fails if a model cannot be called, the limit on open files is too low, or the plan cannot be
     /// written.
     pub fn from_record(
         path: &Path,
@@ -40,10 +40,10 @@ impl PlannedRun {
         Ok(Self { run, record, plan })
     }
 
-    /// Notes a change of the plan in the record, for human readers.
+    /// Adds a note about a change of the plan to the record, for human readers.
     ///
     /// # Errors
-    /// The plan cannot be written.
+    /// Fails if the plan cannot be written.
     pub fn note(&mut self, change: String) -> Result<(), PlanError> {
         add_note(&self.run, &mut self.record, change)
     }
@@ -60,7 +60,7 @@ pub(crate) fn check_record(
     Ok(())
 }
 
-/// Notes a change of the plan in the record.
+/// Adds a note about a change of the plan to the record.
 pub(crate) fn add_note(
     run: &RunDir,
     record: &mut RunRecord,

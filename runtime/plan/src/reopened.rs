@@ -1,4 +1,4 @@
-//! Reopens a recorded run to continue it: opens, checks and plans it.
+//! Reopens a recorded run so that it can be continued. Checks the run and its plan first.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -17,21 +17,21 @@ use crate::{
     resume_set, rules, workers,
 };
 
-/// How to continue a recorded run. This determines which rules the run may have been made under,
-/// and whether its models are called.
+/// How to continue a recorded run. The choice determines whether a run with an older version of the
+/// rules is accepted, and whether models are called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Continuation {
-    /// Run the missing trials. A run that was made under other rules must be complete, so that
-    /// nothing is left to run.
+    /// Run the missing trials. A run that uses another version of the rules is accepted only if no
+    /// trials are missing.
     Rest,
-    /// Run new trials or repeat existing ones. The run must use the current rules.
+    /// Run new trials or repeat existing ones. The run must use the current version of the rules.
     More,
     /// Grade submitted patches. No agent runs and no model is called.
     Gradings,
 }
 
-/// A recorded run that may be continued: no other process changes it, its plan is complete, and
-/// its rules allow the continuation.
+/// A recorded run that may be continued: no other process changes the run, its plan is complete,
+/// and its rules version permits the continuation.
 pub struct ReopenedRun {
     pub(crate) run: RunDir,
     pub(crate) record: RunRecord,
@@ -39,10 +39,11 @@ pub struct ReopenedRun {
 }
 
 impl ReopenedRun {
-    /// Opens a run for this process only. If the plan is corrupted, restores it from its copy.
+    /// Opens a run for this process only. If the plan is corrupt, restores the plan from its copy.
     ///
     /// # Errors
-    /// There is no run, another process or a worker uses it, or its rules forbid the continuation.
+    /// Fails if there is no run, if another process or a worker uses the run, or if the run's rules
+    /// version does not permit the continuation.
     pub fn open(
         path: &Path,
         continuation: Continuation,
@@ -58,10 +59,11 @@ impl ReopenedRun {
         Self::new_checked(run, record, continuation)
     }
 
-    /// Opens a run that other workers may also use. Its plan is not written.
+    /// Opens a run that other workers may also use. Does not write the plan.
     ///
     /// # Errors
-    /// The plan cannot be read, or its rules forbid further trials.
+    /// Fails if the plan cannot be read, or if the run's rules version does not permit further
+    /// trials.
     pub fn join(run: RunDir) -> Result<Self, PlanError> {
         let record = run.read_run()?;
         Self::new_checked(run, record, Continuation::Rest)
@@ -80,7 +82,7 @@ impl ReopenedRun {
             Continuation::Gradings if record.rules != RULES_VERSION => {
                 let of = record.rules;
                 let change = format!(
-                    "regraded under rules {RULES_VERSION}; the outcomes are from rules {of}"
+                    "regraded under rules version {RULES_VERSION}; the original outcomes used version {of}"
                 );
                 reopened.note(change)?;
             }
@@ -89,12 +91,12 @@ impl ReopenedRun {
         Ok(reopened)
     }
 
-    /// The run directory.
+    /// Returns the run directory.
     pub fn run(&self) -> &RunDir {
         &self.run
     }
 
-    /// `run.json`.
+    /// Returns the contents of `run.json`.
     pub fn record(&self) -> &RunRecord {
         &self.record
     }
@@ -104,7 +106,7 @@ impl ReopenedRun {
     /// them again.
     ///
     /// # Errors
-    /// There are or may be such trials, and the user did not confirm.
+    /// Fails if there are such trials, or if there may be, and `confirm` is not set.
     pub fn lost_finished_trials(
         &self,
         confirm: bool,
@@ -117,7 +119,7 @@ impl ReopenedRun {
             unplanned.iter().map(|one| one.folder.display().to_string()).collect();
         if !folders.is_empty() {
             say(format!(
-                "note: no planned trial has these folders: {}",
+                "note: these folders belong to no planned trial: {}",
                 join_first_few(folders.clone())
             ));
         }
@@ -127,7 +129,7 @@ impl ReopenedRun {
         let moved = moved.filter(is_missing);
         let mut gone: BTreeSet<TrialId> = moved.cloned().collect();
         gone.extend(run.removed_trials());
-        // The journal of an unplanned trial may belong to a trial whose ID has changed.
+        // A journal that belongs to no planned trial may be that of a trial whose ID has changed.
         let is_foreign = unplanned
             .iter()
             .any(|one| one.journals > 0 && one.trials.iter().all(|id| !planned.contains(id)));
@@ -142,7 +144,7 @@ impl ReopenedRun {
                 join_first_few(folders)
             ),
             count => format!(
-                "{} already finished but would run, and be charged, again: {}",
+                "{} already finished, but would run and be paid for a second time: {}",
                 plural(count, "trial"),
                 join_first_few(gone.iter().map(ToString::to_string).collect())
             ),
@@ -154,7 +156,7 @@ impl ReopenedRun {
     /// Changes shared limits and the models' endpoints, as `resume --set` does.
     ///
     /// # Errors
-    /// A key is a factor or has a wrong value, or the plan cannot be written.
+    /// Fails if a key is a factor or has an invalid value, or if the plan cannot be written.
     pub fn apply_overrides(&mut self, sets: &[String]) -> Result<(), PlanError> {
         if sets.is_empty() {
             return Ok(());
@@ -163,10 +165,10 @@ impl ReopenedRun {
         Ok(self.run.write_run(&self.record)?)
     }
 
-    /// Notes a change of the plan in the record, for human readers.
+    /// Adds a note about a change of the plan to the record, for human readers.
     ///
     /// # Errors
-    /// The plan cannot be written.
+    /// Fails if the plan cannot be written.
     pub fn note(&mut self, change: String) -> Result<(), PlanError> {
         add_note(&self.run, &mut self.record, change)
     }
@@ -175,8 +177,8 @@ impl ReopenedRun {
     /// of concurrent trials.
     ///
     /// # Errors
-    /// Only a task's name is known, a model cannot be called, or the limit on open files is too
-    /// low.
+    /// Fails if only a task's name is known, a model cannot be called, or the limit on open files
+    /// is too low.
     pub fn check(
         self,
         only: Option<BTreeSet<TrialId>>,
@@ -187,14 +189,13 @@ impl ReopenedRun {
         let bare = |named: &&RunTask| named.task.environment == Environment::default();
         if let Some(named) = record.tasks.iter().find(bare) {
             let what = format!("only the name of task `{}` is known", named.task.id);
-            let hint =
-                "it was imported without a dataset: import the files again with --tasks DATASET";
+            let hint = "the run was imported without a dataset: import the files again with --tasks DATASET";
             return Err(UserError::new(what).hint(hint).into());
         }
         let mut plan = Plan { only, ..Plan::from_record(&record) };
         if continuation == Continuation::Gradings {
-            // Grade only submitted work. Running the rest would call models, which is `resume`'s
-            // job.
+            // Grade only submitted work. The other trials would call models, so they are left to
+            // `resume`.
             let trials = plan.selected_trials().into_iter().map(|(id, ..)| id);
             plan.only = Some(trials.filter(|id| run.check(id).finished).collect());
         } else {

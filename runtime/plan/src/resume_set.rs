@@ -1,5 +1,5 @@
-//! Changes a planned run for `resume --set`. Factors cannot be changed, because another value
-//! would make another arm.
+//! Changes a planned run for `resume --set`. Factors cannot be changed, because an arm with a
+//! changed factor would be a different arm.
 
 use std::error::Error;
 
@@ -62,7 +62,8 @@ fn set_shared_limit(record: &mut RunRecord, set: &str, path: &[String]) -> Resul
     Ok(())
 }
 
-/// Gives every arm that calls the model its new endpoint, and records it in the plan.
+/// Changes the model's endpoint in every arm that uses the model, and records the change in the
+/// plan.
 fn move_endpoint(
     record: &mut RunRecord,
     name: &str,
@@ -107,7 +108,7 @@ fn move_endpoint(
     Ok(())
 }
 
-/// Returns the model with one key changed.
+/// Returns a copy of the model in which one key has a new value.
 fn with_key(
     model: &ModelSpec,
     key: &str,

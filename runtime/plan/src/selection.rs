@@ -1,5 +1,5 @@
-//! Selects tasks and arms of a configuration for `run --tasks GLOB`, `--limit N` and `--arms
-//! GLOB`.
+//! Implements `run --tasks GLOB`, `--limit N` and `--arms GLOB`: selects tasks and arms of a
+//! configuration.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ use proctor_types::{Arm, Selection, UserError, plural, sha256_hex, similar_names
 /// that `--extend --limit` adds to the existing tasks.
 const SEED: u64 = 0;
 
-/// Removes unselected tasks from a dataset before anything is built. Returns the selection for the
-/// record, or `None` if all tasks are selected.
+/// Removes unselected tasks from a dataset before their recipes are built. Returns the selection
+/// for the record, or `None` if all tasks are selected.
 pub fn select_tasks(
     loaded: &mut LoadedDataset,
     globs: &[String],
@@ -44,7 +44,7 @@ pub fn select_tasks(
     Ok(Some(Selection { tasks, limit, seed: SEED, of: all.len() as u64 }))
 }
 
-/// Removes arms whose name matches no glob.
+/// Removes arms whose names match no glob.
 pub fn select_arms(
     resolved: RunConfig,
     written: &ConfigSource,
@@ -58,9 +58,9 @@ pub fn select_arms(
     Ok(resolved.with_arms(written, &|name| kept.contains(name)))
 }
 
-/// Selects arms before `--model` replaces all models. Afterwards, arms that differ only in the
-/// model would become one. A glob matches the name in the configuration or, if none matches, the
-/// name with the new model.
+/// Selects arms before `--model` replaces all models, because arms that differ only in the model
+/// then become one. A glob matches the name in the configuration or, if none matches, the name that
+/// the arm has with the new model.
 pub fn select_file_arms(
     file: ConfigFile,
     written: &ConfigSource,
@@ -81,14 +81,14 @@ pub fn select_file_arms(
     Ok(file.with_arms(written, &|name| kept.iter().any(|one| one == name)))
 }
 
-/// Returns the arms of a run whose name matches a glob, or all arms if `globs` is empty.
+/// Returns the arms of a run whose names match a glob, or all arms if `globs` is empty.
 pub fn select_run_arms(arms: &[Arm], globs: &[String]) -> Result<Vec<Arm>, UserError> {
     let all: Vec<String> = arms.iter().map(|arm| arm.name.clone()).collect();
     let kept = match_globs(&RUN_ARMS_OPTION, globs, &all)?;
     Ok(arms.iter().filter(|arm| kept.contains(&arm.name)).cloned().collect())
 }
 
-/// Message texts of an option that accepts a glob.
+/// Texts for error messages about an option that accepts globs.
 struct GlobOption {
     option: &'static str,
     none: &'static str,

@@ -9,7 +9,7 @@ use proctor_types::{UserError, sha256_hex, similar_names};
 
 use crate::PlanError;
 
-/// The directory below the cache for unpacked files.
+/// The cache subdirectory for unpacked files.
 const SHIPPED_DIR: &str = "shipped";
 
 /// Includes files of the repository, given by their path below `configs/`.
@@ -49,7 +49,7 @@ static FILES: [(&str, &str); 27] = files![
     "tasks/numerals/tests/test_tally.py",
 ];
 
-/// Returns the names of the configurations, which are the top-level files.
+/// Returns the names of the built-in configurations, which are the top-level files.
 fn names() -> impl Iterator<Item = &'static str> {
     FILES
         .iter()
@@ -57,8 +57,8 @@ fn names() -> impl Iterator<Item = &'static str> {
         .filter(|name| !name.contains('/'))
 }
 
-/// Finds the configuration for a command-line argument: a file, or a built-in configuration such
-/// as `demo`, which is unpacked into the cache.
+/// Returns the path of the configuration that a command-line argument names: a file, or a built-in
+/// configuration such as `demo`. A built-in configuration is unpacked into the cache.
 pub fn find(config: &Path, cache: &Path) -> Result<PathBuf, PlanError> {
     if config.exists() {
         return Ok(config.to_owned());
@@ -82,8 +82,8 @@ pub fn demo_tasks(cache: &Path) -> std::io::Result<PathBuf> {
     Ok(unpack(cache)?.join("tasks/demo.jsonl"))
 }
 
-/// Writes the built-in files unless they exist, and returns their directory. Its name contains a
-/// hash of the content, so that each version has its own directory.
+/// Writes the built-in files unless they exist, and returns their directory. The directory's name
+/// contains a hash of the files, so that each version has its own directory.
 fn unpack(cache: &Path) -> std::io::Result<PathBuf> {
     let all: String = FILES.iter().map(|(path, text)| format!("{path}\0{text}\0")).collect();
     let parent = std::path::absolute(cache)?.join(SHIPPED_DIR);

@@ -19,9 +19,9 @@ use crate::{PlanError, host::fingerprint, read_certificate};
 pub struct NewRun<'a> {
     /// The configuration to store in `run.json`.
     pub file: &'a ConfigFile,
-    /// In plan order.
+    /// In the order of the plan.
     pub arms: Vec<Arm>,
-    /// In plan order.
+    /// In the order of the plan.
     pub tasks: &'a [PlannedTask],
     /// The selection of the configuration's tasks; `None` for all.
     pub selection: Option<Selection>,
@@ -32,7 +32,7 @@ pub struct NewRun<'a> {
 /// Creates the run directory and writes the plan before anything starts.
 ///
 /// # Errors
-/// The folder is not empty or cannot be written.
+/// Fails if the directory is not empty or cannot be written.
 pub fn create_run(out: &Path, new: NewRun<'_>) -> Result<(RunDir, RunRecord), PlanError> {
     let NewRun { file, arms, tasks, selection, agent } = new;
     if out.join("run.json").exists() {
@@ -80,7 +80,8 @@ pub fn create_run(out: &Path, new: NewRun<'_>) -> Result<(RunDir, RunRecord), Pl
 
 /// Converts tasks to the form stored in a run's plan.
 pub fn run_tasks(planned: &[PlannedTask]) -> Vec<RunTask> {
-    // Hundreds of tasks may share a source directory, and computing its digest reads all of it.
+    // Compute each source directory's digest only once: this reads the whole directory, and
+    // hundreds of tasks may share one.
     let mut read: HashMap<(PathBuf, String), Option<String>> = HashMap::new();
     let mut source = |one: &PlannedTask| {
         let source = one.task.source.as_ref()?;

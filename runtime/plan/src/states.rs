@@ -1,5 +1,6 @@
 //! The stages in which a configuration becomes a plan: read, resolved, loaded, bundled, ready. Each
-//! stage is a type. Each check runs once, in the first stage that has the data for it.
+//! stage is a type. Each check runs once, in the first stage that has the data that the check
+//! needs.
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
@@ -15,7 +16,8 @@ use crate::{
     selection, start::create_run, tasks,
 };
 
-/// How to choose another back end, for the message about images that native sandboxes do not support.
+/// Tells the user how to choose another back end. Part of the message about images, which native
+/// sandboxes do not support.
 const DOCKER_HINT: &str = "set kind = \"docker\" below [sandbox], or use --set sandbox.kind=docker";
 
 /// The purpose of a plan. It determines the checks: a plan that is only shown does not need a
@@ -26,7 +28,7 @@ pub enum Purpose {
     Show,
     /// Run the plan.
     Run,
-    /// Open a sandbox of one of its tasks. No agent runs and nothing is graded.
+    /// Open a sandbox of one task of the plan. No agent runs and nothing is graded.
     Open,
 }
 
@@ -36,20 +38,20 @@ pub struct ReadConfig {
     written: ConfigSource,
     /// Number of arms in the file.
     all: usize,
-    /// Globs of the arms that are still to be selected.
+    /// Globs for the selection of arms, which is applied later.
     globs: Vec<String>,
     is_selection: bool,
-    /// How to choose another back end, for messages.
+    /// Text for hints that tells the user how to choose another back end.
     switch: &'static str,
-    /// The fork point where the trials start, unless they start at the task's own start.
+    /// The fork point where the trials start. `None` if they start from the task's initial state.
     origin: Option<ForkOrigin>,
 }
 
 impl ReadConfig {
-    /// Reads a file with its bases, and applies the `--set` values.
+    /// Reads a file and the configurations that it extends, and applies the `--set` values.
     ///
     /// # Errors
-    /// A key is invalid. The error gives its location.
+    /// Fails if a key is invalid. The error contains the key's location.
     pub fn from_file(config: &Path, sets: &[String]) -> Result<Self, UserError> {
         let (file, written) = proctor_config::read(config, sets)?;
         Ok(Self::new(file, written, DOCKER_HINT))
@@ -67,7 +69,7 @@ impl ReadConfig {
         Self { file, written, all, globs, is_selection, switch, origin }
     }
 
-    /// Selects the arms whose name matches a glob. An empty list selects all.
+    /// Selects the arms whose names match a glob. An empty list selects all arms.
     #[must_use]
     pub fn arms(mut self, globs: &[String]) -> Self {
         self.is_selection = !globs.is_empty();
@@ -75,10 +77,10 @@ impl ReadConfig {
         self
     }
 
-    /// Uses one model for every arm. Selects arms first.
+    /// Uses one model for every arm. Applies the selection of arms first.
     ///
     /// # Errors
-    /// No arm matches, or no vendor has the model.
+    /// Fails if no arm matches, or if no vendor has the model.
     pub fn model(mut self, name: &str) -> Result<Self, UserError> {
         if !self.globs.is_empty() {
             let globs = std::mem::take(&mut self.globs);
@@ -100,7 +102,7 @@ impl ReadConfig {
     /// Looks up every scaffold and model, and identifies each arm by its factors.
     ///
     /// # Errors
-    /// A name is unknown, a key has no effect, or the certificate cannot be read.
+    /// Fails if a name is unknown, a key has no effect, or the certificate cannot be read.
     pub fn resolve(self, world: PlanContext<'_>) -> Result<ResolvedConfig, UserError> {
         let of = self.resolution(world)?;
         let config = &of.config;
@@ -137,7 +139,7 @@ fn fork_arms(arms: Vec<Arm>, origin: &ForkOrigin) -> Vec<Arm> {
     arms.into_iter().map(forked).collect()
 }
 
-/// The selected arms and the locations of their keys.
+/// The resolved configuration of the selected arms, and its source for messages.
 struct Resolution {
     config: RunConfig,
     written: ConfigSource,
@@ -172,16 +174,16 @@ impl Resolution {
         check_models(&self.config.arms, world.script, &|arm, error| {
             let written = arms.iter().find(|one| one.name == arm.name);
             let Some(model) = written.and_then(|one| one.model.as_deref()) else { return error };
-            // Everything else was checked when the model was resolved, so the error is about its
-            // key or URL.
+            // The other settings were checked when the model was resolved, so the error is about
+            // the key or the URL.
             let keyed = arm.model.as_ref().is_some_and(|model| model.key_env.is_some());
             let key = if keyed { "key_env" } else { "base_url" };
             self.with_location(&["models", model, key], error)
         })
     }
 
-    /// Rejects tasks that no trial could run or whose sandbox cannot be opened. The error gives
-    /// the arm's line.
+    /// Rejects tasks that no trial could run or whose sandbox cannot be opened. The error contains
+    /// the location of the arm in the configuration.
     fn check_tasks(
         &self,
         world: PlanContext<'_>,
@@ -203,7 +205,7 @@ impl Resolution {
         Ok(())
     }
 
-    /// Rejects more concurrent trials than the limit on open files allows.
+    /// Returns an error if the limit on open files is too low for the concurrent trials.
     fn check_open_files(&self, tasks: usize) -> Result<(), UserError> {
         let RunConfig { file, arms } = &self.config;
         let trials = tasks * arms.len() * file.attempts as usize;
@@ -211,7 +213,7 @@ impl Resolution {
             .map_err(|error| self.with_location(&["jobs"], error))
     }
 
-    /// Rejects bundles that contain content of the plan's tasks.
+    /// Rejects bundles that contain hidden content of the plan's tasks.
     fn check_bundles(
         &self,
         world: PlanContext<'_>,
@@ -221,7 +223,8 @@ impl Resolution {
         bundle_contents::check(world.scaffolds, file, arms, tasks, &self.arm_locator())
     }
 
-    /// Rejects `[statement]` keys that affect no task of the plan. The error gives their line.
+    /// Rejects `[statement]` keys that affect no task of the plan. The error contains the key's
+    /// location in the configuration.
     fn check_statements(&self, tasks: &[PlannedTask]) -> Result<(), UserError> {
         for (index, arm) in self.config.arms.iter().enumerate() {
             checks::check_statement(arm, tasks).map_err(|(key, error)| {
@@ -240,7 +243,8 @@ pub struct ResolvedConfig {
 }
 
 impl ResolvedConfig {
-    /// Wraps the arms of existing patches. `file` has no arms, and no scaffold is looked up.
+    /// Creates a configuration for arms that consist of existing patches. `file` has no arms, and
+    /// no scaffold is looked up.
     pub fn from_patches(file: ConfigFile, arms: Vec<Arm>, switch: &'static str) -> Self {
         let read = ReadConfig::from_arguments(file.clone(), switch);
         let (config, written) = (RunConfig { file, arms }, ConfigSource::default());
@@ -252,7 +256,8 @@ impl ResolvedConfig {
         &self.of.config
     }
 
-    /// Makes every trial start at a step of a recorded trial. This is a factor of the arms.
+    /// Makes every trial start at a step of a recorded trial. The fork point becomes a factor of
+    /// the arms.
     #[must_use]
     pub fn fork(mut self, origin: ForkOrigin) -> Self {
         self.of.config.arms = fork_arms(self.of.config.arms, &origin);
@@ -260,10 +265,10 @@ impl ResolvedConfig {
         self
     }
 
-    /// Plans the tasks of another plan without reading a dataset. Builds missing bundles.
+    /// Plans tasks that come from another plan, without reading a dataset. Builds missing bundles.
     ///
     /// # Errors
-    /// A model cannot be called, or no trial of a task could work.
+    /// Fails if a model cannot be called, or if no trial of a task could work.
     pub async fn with_tasks(
         self,
         world: PlanContext<'_>,
@@ -275,17 +280,19 @@ impl ResolvedConfig {
         of.check_tasks(world, purpose, &tasks)?;
         of.check_open_files(tasks.len())?;
         let loaded = LoadedPlan { read, of, rows: Rows::default(), tasks, selection, purpose };
-        // Don't check `[statement]` keys here: they may affect only other tasks of that plan.
+        // Don't check `[statement]` keys here, because they may affect only tasks of the other plan
+        // that are not among `tasks`.
         let BundledPlan(LoadedPlan { of, tasks, selection, .. }) =
             loaded.build_bundles(world).await?;
         Ok(ReadyPlan { of, tasks, selection })
     }
 
-    /// Reads the tasks whose ID matches a glob (all without globs) and samples `limit` of them.
-    /// For a run, checks the arms' models first.
+    /// Reads the tasks whose IDs match a glob, or all tasks if there are no globs, and samples
+    /// `limit` of them. For a run, checks the arms' models first.
     ///
     /// # Errors
-    /// A model cannot be called, a dataset cannot be read, or no trial of a task could work.
+    /// Fails if a model cannot be called, a dataset cannot be read, or no trial of a task could
+    /// work.
     pub async fn load(
         self,
         world: PlanContext<'_>,
@@ -304,7 +311,8 @@ impl ResolvedConfig {
     /// Reads one task.
     ///
     /// # Errors
-    /// A dataset cannot be read or has no such task, or the task cannot be used for the purpose.
+    /// Fails if a dataset cannot be read, if there is no such task, or if the task cannot be used
+    /// for the purpose.
     pub async fn load_one(
         self,
         world: PlanContext<'_>,
@@ -336,7 +344,7 @@ impl ResolvedConfig {
     ) -> Result<LoadedPlan, PlanError> {
         let Self { read, of } = self;
         let tasks = tasks::planned_tasks(&rows)?;
-        // Check before using a back end, because recipes take minutes to build.
+        // Run these checks before recipes are built, because building takes minutes.
         of.check_tasks(world, purpose, &tasks)?;
         of.check_open_files(tasks.len() + rows.recipes.len())?;
         if purpose == Purpose::Show {
@@ -363,7 +371,7 @@ impl LoadedPlan {
     /// Sets the number of concurrent trials, once the back end is known.
     ///
     /// # Errors
-    /// The limit on open files is too low for them.
+    /// Fails if the limit on open files is too low for this number of trials.
     pub fn jobs(mut self, jobs: usize) -> Result<Self, UserError> {
         self.read.file.jobs = jobs;
         self.of.config.file.jobs = jobs;
@@ -376,12 +384,12 @@ impl LoadedPlan {
         &self.of.config
     }
 
-    /// Returns the tasks that were read, without those of recipes.
+    /// Returns the tasks that were read. Tasks of recipes are not included.
     pub fn tasks(&self) -> &[PlannedTask] {
         &self.tasks
     }
 
-    /// Returns the IDs of all tasks, with those of recipes last.
+    /// Returns the IDs of all tasks. Tasks of recipes come last.
     pub fn ids(&self) -> Vec<String> {
         let tasks = self.rows.tasks.iter().map(|task| task.id.to_string());
         tasks.chain(self.rows.recipes.iter().map(|located| located.recipe.id.clone())).collect()
@@ -390,7 +398,7 @@ impl LoadedPlan {
     /// Builds the missing bundles of the arms. Bundle digests are factors, so the arms may change.
     ///
     /// # Errors
-    /// A bundle cannot be built, or it contains a task's hidden content.
+    /// Fails if a bundle cannot be built or contains a task's hidden content.
     pub async fn build_bundles(self, world: PlanContext<'_>) -> Result<BundledPlan, PlanError> {
         let mut loaded = self;
         let is_new = {
@@ -418,7 +426,7 @@ impl BundledPlan {
     /// Builds the tasks of recipes in sandboxes of `backend`.
     ///
     /// # Errors
-    /// A recipe cannot be built, or no trial of its task could work.
+    /// Fails if a recipe cannot be built, or if no trial of its task could work.
     pub async fn build_recipes(
         self,
         world: PlanContext<'_>,
@@ -450,7 +458,7 @@ impl ReadyPlan {
         &self.of.config
     }
 
-    /// Returns the tasks, with built ones last.
+    /// Returns the tasks. Tasks built from recipes come last.
     pub fn tasks(&self) -> &[PlannedTask] {
         &self.tasks
     }
@@ -458,7 +466,7 @@ impl ReadyPlan {
     /// Writes the plan into a new run directory. `agent` is the SHA-256 of the sandbox agent.
     ///
     /// # Errors
-    /// The folder is not empty or cannot be written.
+    /// Fails if the directory is not empty or cannot be written.
     pub fn create_run(self, out: &Path, agent: &str) -> Result<PlannedRun, PlanError> {
         let Self { of: Resolution { config, .. }, tasks, selection } = self;
         let RunConfig { file, arms } = config;
@@ -476,7 +484,7 @@ impl ReadyPlan {
     /// Adds the plan to an existing run.
     ///
     /// # Errors
-    /// A task has changed, a model cannot be called, or the plan cannot be written.
+    /// Fails if a task has changed, a model cannot be called, or the plan cannot be written.
     pub fn extend(
         self,
         mut extension: Extension,

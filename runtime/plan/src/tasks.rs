@@ -16,11 +16,11 @@ use proctor_types::{Task, UserError, plural};
 
 use crate::{PlanError, cache_dir};
 
-/// The directory below the cache for built recipe tasks.
+/// The cache subdirectory for tasks that were built from recipes.
 const BUILT_TASKS_DIR: &str = "tasks";
 
-/// Reads the tasks that the patterns match: files, directories, globs, hub datasets. Relative
-/// paths are resolved against the current directory.
+/// Reads the tasks that the patterns match. A pattern is a file, a directory, a glob or a Hugging
+/// Face dataset. Relative paths are resolved against the current directory.
 pub async fn read(
     patterns: &[String],
     cache: &Path,
@@ -63,14 +63,14 @@ fn read_error_hint(error: &DatasetError, patterns: &[String], cache: &Path) -> S
         DatasetError::NoMatch { pattern, .. } if looks_like_hub(pattern) => {
             format!("pass existing files; for a Hugging Face dataset, write {HUB}{pattern}")
         }
-        _ => "pass existing files, or a dataset (docs/datasets.md); paths in a configuration are \
-              relative to its folder, or else to the current folder"
+        _ => "pass existing files, or a dataset (see docs/datasets.md); paths in a configuration are \
+              relative to the configuration file, or else to the current directory"
             .to_owned(),
     }
 }
 
-/// Whether the pattern looks like `OWNER/NAME`, the notation that the hub itself uses for a
-/// dataset.
+/// Whether the pattern looks like `OWNER/NAME`, which is how the Hugging Face Hub itself writes
+/// dataset names.
 fn looks_like_hub(pattern: &str) -> bool {
     let of_name = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
     pattern.split_once('/').is_some_and(|(owner, name)| {
@@ -79,14 +79,14 @@ fn looks_like_hub(pattern: &str) -> bool {
     })
 }
 
-/// The prefix of a hub dataset.
+/// The prefix of a pattern for a Hugging Face dataset.
 const HUB: &str = "hf://";
 
-/// The directory below the cache for manually downloaded rows. `proctor clean` does not touch it.
+/// The cache subdirectory for manually downloaded rows. `proctor clean` does not remove it.
 const MANUAL_DOWNLOADS_DIR: &str = "datasets";
 
-/// Parses a hub dataset. Returns its directory for manually downloaded rows, its name and its
-/// split.
+/// Parses the pattern of a Hugging Face dataset. Returns the directory for manually downloaded
+/// rows, the dataset's name and its split.
 fn parse_hub_pattern<'a>(
     pattern: &'a str,
     cache: &Path,
@@ -103,8 +103,8 @@ fn parse_hub_pattern<'a>(
     Some((folder, &place[..end], split))
 }
 
-/// Replaces a hub dataset with its directory of manually downloaded rows, if that exists. Returns
-/// other patterns unchanged.
+/// Replaces the pattern of a Hugging Face dataset with the directory of manually downloaded rows,
+/// if that directory exists. Returns other patterns unchanged.
 fn prefer_local_rows(pattern: &str, cache: &Path, say: ProgressSink<'_>) -> String {
     let Some((folder, _, split)) = parse_hub_pattern(pattern, cache) else {
         return pattern.to_owned();
@@ -124,7 +124,7 @@ fn prefer_local_rows(pattern: &str, cache: &Path, say: ProgressSink<'_>) -> Stri
     format!("{}{mark}{}", folder.display(), options.join("&"))
 }
 
-/// Tells the user which files to download and where to put them.
+/// Returns a hint about which files to download and where to put them.
 fn manual_download_hint(pattern: &str, cache: &Path) -> Option<String> {
     let (folder, name, split) = parse_hub_pattern(pattern, cache)?;
     let of = split.map_or(String::new(), |split| format!(" of the split `{split}`"));
@@ -136,9 +136,9 @@ fn manual_download_hint(pattern: &str, cache: &Path) -> Option<String> {
     ))
 }
 
-/// Reads the tasks that the patterns match, without building anything. The result must be complete
-/// and not empty. If rows cannot be read, the command fails and lists all of them, because a
-/// benchmark with missing tasks is a different benchmark.
+/// Reads the tasks that the patterns match, without building recipes. Fails if there are no tasks,
+/// or if rows cannot be read, because a benchmark with missing tasks is a different benchmark. The
+/// error lists the unreadable rows.
 pub async fn read_complete(
     patterns: &[String],
     cache: &Path,
@@ -147,7 +147,7 @@ pub async fn read_complete(
     read_complete_keeping(patterns, cache, RowRetention::Tasks, say).await
 }
 
-/// Like [`read_complete`], but keeps more data from the rows than their tasks.
+/// Like [`read_complete`], but `keep` can request data of the rows that their tasks do not contain.
 pub async fn read_complete_keeping(
     patterns: &[String],
     cache: &Path,
@@ -174,11 +174,11 @@ pub async fn read_complete_keeping(
     }
     if !left_out.is_empty() {
         for bad in &left_out {
-            say(format!("warning: {bad}; skipped this folder"));
+            say(format!("warning: {bad}; this folder was skipped"));
         }
         let folders: BTreeSet<_> = left_out.iter().filter_map(|bad| bad.file.parent()).collect();
         say(format!(
-            "warning: skipped {} of {}: results do not cover the whole dataset",
+            "warning: skipped {} of {}, so the results will not cover the whole dataset",
             folders.len(),
             plural(folders.len() + loaded.tasks.len(), "task")
         ));
@@ -190,7 +190,8 @@ pub async fn read_complete_keeping(
     Ok(loaded)
 }
 
-/// Maximum number of rows to list; otherwise a file in another format would fill the terminal.
+/// Maximum number of rows to list. Without a limit, a file in another format would fill the
+/// terminal.
 pub const MAX_LISTED_ROWS: usize = 20;
 
 /// Joins rows, one per line, and truncates long lists.
@@ -203,7 +204,7 @@ pub fn join_rows(mut rows: Vec<String>) -> String {
     rows.join("\n")
 }
 
-/// Returns the tasks that were read, without those of unbuilt recipes.
+/// Returns the tasks that were read. Tasks of unbuilt recipes are not included.
 pub fn planned_tasks(loaded: &LoadedDataset) -> std::io::Result<Vec<PlannedTask>> {
     let planned = |task: &Task| {
         let base_dir = absolute(&loaded.base_dir(&task.id).unwrap_or_default())?;
@@ -212,7 +213,7 @@ pub fn planned_tasks(loaded: &LoadedDataset) -> std::io::Result<Vec<PlannedTask>
     loaded.tasks.iter().map(planned).collect()
 }
 
-/// Returns the tasks that were read, including those of recipes, which it builds.
+/// Builds the recipes. Returns their tasks and the tasks that were read.
 pub async fn build_tasks(
     loaded: LoadedDataset,
     cache: &Path,
@@ -250,7 +251,7 @@ pub async fn build_recipe_tasks(
     Ok(tasks)
 }
 
-/// Makes a path absolute, because the run directory outlives the current directory.
+/// Makes a path absolute, because the run may be resumed from another current directory.
 fn absolute(path: &Path) -> std::io::Result<PathBuf> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     path.canonicalize()

@@ -13,12 +13,13 @@ use crate::PlanError;
 /// Returns the live workers of a run.
 ///
 /// # Errors
-/// The run directory cannot be written.
+/// Fails if the run directory cannot be written.
 pub fn live_workers(run: &Path) -> Result<Vec<Member>, PlanError> {
     proctor_cluster::live_members(run).map_err(unwritable_error)
 }
 
-/// Returns the error for a run directory that this user cannot write to.
+/// Converts an I/O error to a usage error if the user lacks permission to write to the run
+/// directory.
 pub fn unwritable_error(error: io::Error) -> PlanError {
     match error.kind() {
         ErrorKind::PermissionDenied => {
@@ -32,7 +33,7 @@ pub fn unwritable_error(error: io::Error) -> PlanError {
 /// Rejects changes to a run while workers use it.
 ///
 /// # Errors
-/// A worker uses the run, or the run directory cannot be written.
+/// Fails if a worker uses the run, or if the run directory cannot be written.
 pub fn reject_live_workers(run: &Path) -> Result<(), PlanError> {
     let live = live_workers(run)?;
     if live.is_empty() {
@@ -52,7 +53,7 @@ pub fn reject_live_workers(run: &Path) -> Result<(), PlanError> {
         join_first_few(live.iter().map(name).collect())
     );
     let hint = format!(
-        "wait for them, stop them with `proctor cancel {0}`, or start another with `proctor worker {0}`",
+        "wait until the workers finish, stop them with `proctor cancel {0}`, or start another worker with `proctor worker {0}`",
         run.display()
     );
     Err(UserError::new(what).hint(hint).into())

@@ -17,7 +17,7 @@ use crate::{
     pack::{Hash, Pack},
 };
 
-/// Content longer than this is stored as a separate file among the shared blobs.
+/// Content longer than this many bytes is stored as a separate file among the shared blobs.
 const PACK_LIMIT: usize = 1 << 20;
 
 /// A directory of blobs, stored as `ab/cdef...` below its root. A blob's name is the BLAKE3 of its
@@ -25,10 +25,10 @@ const PACK_LIMIT: usize = 1 << 20;
 /// the trial's own small content. As separate files, thousands of small blobs would each use a disk
 /// block.
 ///
-/// Any number of processes may write to the directory at once, because a rename makes each blob
-/// appear atomically. Blobs are not synced individually, because a snapshot has thousands. If a
-/// power failure corrupts a blob, it no longer matches its name: [`Blobs::get`] rejects it, and the
-/// next [`Blobs::put`] rewrites it.
+/// Any number of processes may write to the directory at once, because each blob is created
+/// atomically by a rename. Blobs are not synced individually, because a snapshot has thousands. If
+/// a power failure corrupts a blob, the blob no longer matches its name. Then [`Blobs::get`]
+/// rejects it, and the next [`Blobs::put`] rewrites it.
 #[derive(Debug, Clone)]
 pub struct Blobs {
     root: PathBuf,
@@ -36,12 +36,13 @@ pub struct Blobs {
 }
 
 impl Blobs {
-    /// Blobs in this directory, without a pack. The first `put` creates the directory.
+    /// Creates access to the blobs in this directory, without a pack. The first `put` creates the
+    /// directory.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into(), pack: None }
     }
 
-    /// Adds a pack. Only the process that holds the run may write to a pack.
+    /// Adds a pack. Only the process that runs the trial may write to the pack.
     #[must_use]
     pub fn with_pack(&self, pack: impl Into<PathBuf>) -> Self {
         Self { root: self.root.clone(), pack: Some(Arc::new(Pack::new(pack))) }
@@ -51,7 +52,7 @@ impl Blobs {
         &self.root
     }
 
-    /// The path of a shared blob, whether or not it exists.
+    /// Returns the path of a shared blob, whether or not the blob exists.
     pub(crate) fn shared_path(&self, hash: &str) -> Result<PathBuf, RecordError> {
         self.path(hash)
     }
@@ -61,7 +62,7 @@ impl Blobs {
         bytes > PACK_LIMIT as u64
     }
 
-    /// The hash that `put` would return.
+    /// Returns the hash that `put` would return.
     pub fn hash(bytes: &[u8]) -> String {
         blake3::hash(bytes).to_hex().to_string()
     }
@@ -78,8 +79,8 @@ impl Blobs {
         }
     }
 
-    /// Stores the bytes for all trials. Use this for content that many trials share, such as a
-    /// task's initial files.
+    /// Stores the bytes among the run's shared blobs. Use this for content that many trials share,
+    /// such as a task's initial files.
     pub fn put_shared(&self, bytes: &[u8]) -> Result<String, RecordError> {
         let hash = Self::hash(bytes);
         let path = self.path(&hash)?;
@@ -106,7 +107,7 @@ impl Blobs {
         Ok(blake3::Hash::from(pack.put_body(bytes)?).to_hex().to_string())
     }
 
-    /// Stores a manifest as its difference from the one with hash `before`.
+    /// Stores a manifest as a difference from the manifest with hash `before`.
     pub(crate) fn put_tree(
         &self,
         tree: &Tree,
@@ -117,26 +118,26 @@ impl Blobs {
         let Some(pack) = &self.pack else { return self.put_shared(&bytes) };
         let hash = blake3::hash(&bytes);
         let name = hash.to_hex().to_string();
-        // If a tree returns to the trial's initial state, it must not be stored as a change of a
-        // tree that is itself based on it.
+        // If a tree equals the trial's initial state, don't store it as a difference: the tree that
+        // it would refer to is itself stored as a difference from the initial state.
         if !self.path(&name)?.is_file() {
             pack.put_tree(hash.as_bytes(), &self.parse(before)?, reply)?;
         }
         Ok(name)
     }
 
-    /// Starts a blob that is written in pieces. It is stored as by [`Blobs::put_shared`] if
-    /// `shared`, otherwise as by [`Blobs::put`].
+    /// Starts a blob that is written in pieces. It is stored like a blob of [`Blobs::put_shared`]
+    /// if `shared` is set, and otherwise like one of [`Blobs::put`].
     pub fn writer(&self, shared: bool) -> BlobWriter {
         let (hasher, blobs) = (blake3::Hasher::new(), self.clone());
         BlobWriter { blobs, shared, hasher, held: Vec::new(), file: None }
     }
 
-    /// Returns the bytes after verifying them against their name.
+    /// Returns the content with this hash. Verifies the content first.
     pub fn get(&self, hash: &str) -> Result<Vec<u8>, RecordError> {
         if let Some(pack) = &self.pack {
             let name = self.parse(hash)?;
-            // If the pack's entry is corrupted, fall back to a shared file with the same content.
+            // If the pack's entry is corrupt, fall back to a shared file with the same content.
             let packed = pack.get(&name, &|hash| self.get_shared_by_hash(hash));
             match packed {
                 Ok(Some(bytes)) if Self::hash(&bytes) == hash => return Ok(bytes),
@@ -148,8 +149,8 @@ impl Blobs {
                     });
                 }
                 Err(error) if !self.path(hash)?.is_file() => return Err(error),
-                // If the pack lost the content, name the pack: the content may never have been in
-                // the shared directory.
+                // The error names the pack, because the content may never have been in the shared
+                // directory.
                 Ok(None) if !self.path(hash)?.is_file() => {
                     let how = if pack.path().exists() {
                         "has no blob"
@@ -159,7 +160,7 @@ impl Blobs {
                     return Err(RecordError::Corrupt {
                         path: pack.path().to_owned(),
                         why: format!(
-                            "{how} {hash}; the run's shared blobs do not contain it, either"
+                            "{how} {hash}; the run's shared blobs do not contain it either"
                         ),
                         hint: RESTORE_FROM_COPY_HINT,
                     });
@@ -214,7 +215,7 @@ impl Blobs {
         self.path(hash).is_ok_and(|path| path.is_file())
     }
 
-    /// Waits until the pack's content is on disk.
+    /// Syncs the pack's content to disk.
     pub fn sync(&self) -> Result<(), RecordError> {
         self.pack.as_ref().map_or(Ok(()), |pack| pack.sync())
     }
@@ -225,8 +226,8 @@ impl Blobs {
         found.is_file().then_some(found.len())
     }
 
-    /// Hashes come from files that anyone may have written. Anything except 64 hex digits is
-    /// therefore rejected before it becomes part of a path.
+    /// Parses a hash. Hashes come from files that anyone may have changed, so anything except 64
+    /// hex digits is rejected before it becomes part of a path.
     fn parse(&self, hash: &str) -> Result<Hash, RecordError> {
         let digits = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         let named = blake3::Hash::from_hex(hash).ok().filter(|_| hash.bytes().all(digits));
@@ -244,10 +245,11 @@ impl Blobs {
     }
 }
 
-/// Maximum bytes of a new blob in memory: the most that a pack accepts.
+/// Maximum number of bytes of a new blob that are kept in memory. Larger blobs don't fit into a
+/// pack, so they are written to a file.
 const MEMORY_LIMIT: usize = PACK_LIMIT;
 
-/// A blob that is being written. If it is dropped before `finish`, it is discarded.
+/// A blob that is being written. Dropping the writer before `finish` discards the blob.
 #[derive(Debug)]
 pub struct BlobWriter {
     blobs: Blobs,

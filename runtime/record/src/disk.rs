@@ -19,7 +19,7 @@ use crate::{RecordError, error::RESTORE_FROM_COPY_HINT};
 /// Prefix of files that are being written.
 const TEMP_PREFIX: &str = ".tmp-";
 
-/// How long a lock may still be held after its writer ended. A child process shares the writer's
+/// How long a lock may outlive the writer that held it. A new child process shares the writer's
 /// file descriptors until it calls `exec`.
 const LOCK_GRACE: Duration = Duration::from_millis(300);
 
@@ -36,8 +36,8 @@ pub(crate) fn lock(file: &File) -> Result<(), TryLockError> {
     }
 }
 
-/// Writes a file atomically: temporary file, `fsync`, rename, `fsync` of the directory. If the path
-/// is taken by something other than a regular file, that is moved aside.
+/// Writes a file atomically: temporary file, `fsync`, rename, `fsync` of the directory. If
+/// something other than a regular file exists at the path, moves it aside.
 pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
     move_non_file_aside(path)?;
     let write = || -> io::Result<()> {
@@ -52,8 +52,9 @@ pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), RecordEr
     write().map_err(RecordError::io(path, "cannot be written"))
 }
 
-/// Creates a file that is renamed when it is complete. Its permissions follow the umask, like those
-/// of a journal. Other users who work on a run can thus read either all files or none.
+/// Creates a temporary file for content that is renamed when complete. The file's permissions
+/// follow the umask, like those of a journal. As a result, other users can read either all files of
+/// a run or none.
 pub(crate) fn create_temp_file(folder: &Path) -> io::Result<NamedTempFile> {
     let mode = fs::Permissions::from_mode(0o666);
     tempfile::Builder::new().prefix(TEMP_PREFIX).permissions(mode).tempfile_in(folder)
@@ -64,7 +65,7 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Returns the file's bytes, or `None` if there is no such file.
+/// Returns a file's content, or `None` if there is no such file.
 pub(crate) fn read_if_exists(path: &Path) -> Result<Option<Vec<u8>>, RecordError> {
     try_read_if_exists(path).map_err(RecordError::io(path, "cannot be read"))
 }
@@ -87,8 +88,8 @@ pub(crate) fn describe_read_error(error: &io::Error) -> String {
     }
 }
 
-/// Renames a corrupted file to `NAME.damaged`, or to `NAME.damaged-N` if that is taken, so that it
-/// can be inspected.
+/// Renames a corrupt file to `NAME.damaged`, or to `NAME.damaged-N` if that name is taken. Users
+/// can inspect the renamed file.
 pub(crate) fn move_aside(path: &Path) -> Result<(), RecordError> {
     if !entry_exists(path) {
         return Ok(());
@@ -111,7 +112,8 @@ pub(crate) fn move_non_file_aside(path: &Path) -> Result<(), RecordError> {
     if is_not_regular_file(path) { move_aside(path) } else { Ok(()) }
 }
 
-/// Removes partial files of a killed writer. Call this only from the directory's only writer.
+/// Removes partial files of a killed writer. Only a process that is the sole writer of the
+/// directory may call this function.
 pub(crate) fn remove_partial_files(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(TEMP_PREFIX) {

@@ -1,4 +1,4 @@
-//! Errors of the run directory.
+//! Errors about run directories and their files.
 
 use std::{
     io,
@@ -9,10 +9,11 @@ use proctor_types::{CONFIG_VERSION, Cause, Fault, Layer, RUN_SCHEMA, describe_io
 
 use crate::pinned_dirs::resolve_fd_path;
 
-/// The hint for corruption if the record has no other copy.
-pub(crate) const RESTORE_FROM_COPY_HINT: &str = "restore it from a copy of the run directory";
+/// The hint for corrupt files of which the record has no other copy.
+pub(crate) const RESTORE_FROM_COPY_HINT: &str = "restore the file from a copy of the run directory";
 
-/// Every variant names the path. The message includes the hint, if any.
+/// An error about a run directory. Every variant contains the path. The message includes the hint,
+/// if there is one.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     #[error("{}: {what}: {}", path.display(), describe_io_error(source))]
@@ -32,7 +33,7 @@ pub enum RecordError {
     )]
     PlanLost { path: PathBuf },
     #[error("{}: {why}; {hint}", path.display())]
-    /// Neither `run.json` nor its copy can be used.
+    /// Both `run.json` and its copy are corrupt.
     PlanDamaged { path: PathBuf, why: String, hint: &'static str },
     #[error("{}: {}", path.display(), describe_version(*schema, proctor))]
     OtherVersion { path: PathBuf, schema: u64, proctor: String },
@@ -49,12 +50,13 @@ pub enum RecordError {
     Misuse { path: PathBuf, why: String },
 }
 
-/// Says which version wrote an unsupported run, and which version can read it.
+/// Returns a message with the version that wrote an unsupported run and the version that can read
+/// it.
 fn describe_version(schema: u64, proctor: &str) -> String {
     let forms = format!("run format {schema}; this version reads format {RUN_SCHEMA}");
     if schema < 2 {
         return format!(
-            "was written by a version before Proctor 0.1.0 ({forms}), in which arms and events had a different meaning; read it with the build that wrote it"
+            "was written by a version before Proctor 0.1.0 ({forms}), in which arms and events had a different meaning; read the run with the build that wrote it"
         );
     }
     format!("was written by proctor {proctor} ({forms}); read it with proctor {proctor}")
@@ -86,7 +88,7 @@ impl RecordError {
     }
 }
 
-/// Says why a directory is not a run directory.
+/// Returns the reason why a directory is not a run directory.
 fn why_not_a_run(path: &Path) -> &'static str {
     if path.exists() { "no run.json" } else { "does not exist" }
 }

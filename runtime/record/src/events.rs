@@ -22,22 +22,22 @@ pub struct EventReader {
     path: PathBuf,
     reader: BufReader<File>,
     line: usize,
-    /// Offset of the next line.
+    /// Offset of the next line in the journal, in bytes.
     at: u64,
 }
 
 /// One complete line.
 #[derive(Debug)]
 pub struct EventLine {
-    /// Responses delivered so far.
+    /// Number of responses delivered so far.
     pub step: u64,
-    /// Seconds since the try started.
+    /// The time since the try started, in seconds.
     pub t_mono: f64,
     /// Seconds since the Unix epoch.
     pub t_wall: f64,
     /// The kind of the event.
     pub kind: String,
-    /// Counted from 1.
+    /// The line number, counted from 1.
     pub line: usize,
     /// Offset of the line in the journal, in bytes.
     pub at: u64,
@@ -45,7 +45,7 @@ pub struct EventLine {
     bytes: Vec<u8>,
 }
 
-/// The fields that are read from every line.
+/// The fields that are parsed for every line.
 #[derive(Deserialize)]
 struct EventHead {
     #[serde(default)]
@@ -61,9 +61,9 @@ struct EventHead {
 const MAX_HEAD_BYTES: usize = 256;
 
 impl EventHead {
-    /// Reads the head of a line. The kind is the first field after the numbers, so the rest need
-    /// not be parsed, and a line with a megabyte of output is as fast as a short one. A line with
-    /// another key order is parsed completely.
+    /// Reads the head of a line. The kind is the first field after the numbers, so the rest of the
+    /// line need not be parsed. A line with a megabyte of output is then as fast as a short one.
+    /// Only a line with another key order is parsed completely.
     fn parse(line: &[u8]) -> Result<Self, serde_json::Error> {
         const KIND_KEY: &[u8] = b",\"kind\":\"";
         let near = &line[..line.len().min(MAX_HEAD_BYTES)];
@@ -86,7 +86,7 @@ impl EventReader {
     /// Opens a journal.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Fails if the file cannot be read.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, RecordError> {
         Self::open_at(path, 0, 0)
     }
@@ -94,7 +94,7 @@ impl EventReader {
     /// Opens a journal at a line that starts at byte `at`, with `line` lines before it.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Fails if the file cannot be read.
     pub fn open_at(path: impl AsRef<Path>, at: u64, line: usize) -> Result<Self, RecordError> {
         let path = path.as_ref().to_owned();
         let failed = RecordError::io(&path, "the journal cannot be read");
@@ -106,20 +106,19 @@ impl EventReader {
         Ok(Self { path, reader, line, at })
     }
 
-    /// Offset after the last complete line that was read.
+    /// Returns the offset, in bytes, of the end of the last complete line that was read.
     pub fn offset(&self) -> u64 {
         self.at
     }
 
-    /// Number of complete lines read so far, including lines before the start offset.
+    /// Returns the number of complete lines read so far, including lines before the start offset.
     pub fn line_count(&self) -> usize {
         self.line
     }
 }
 
 impl Iterator for EventReader {
-    /// A corrupted line is returned as an error with its position; the lines after it are still
-    /// read.
+    /// A corrupt line is returned as an error with its position. The lines after it are still read.
     type Item = Result<EventLine, BadLine>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -161,7 +160,7 @@ impl EventLine {
     /// Parses the complete event.
     ///
     /// # Errors
-    /// The line does not match this version's event format.
+    /// Fails if the line does not match this version's event format.
     pub fn event(&self) -> Result<Envelope, BadLine> {
         self.parse_fields()
     }
@@ -169,7 +168,7 @@ impl EventLine {
     /// Parses only the fields that `T` has.
     ///
     /// # Errors
-    /// See [`EventLine::event`].
+    /// Fails in the same cases as [`EventLine::event`].
     pub fn parse_fields<T: DeserializeOwned>(&self) -> Result<T, BadLine> {
         serde_json::from_slice(&self.bytes).map_err(|error| BadLine {
             path: self.path.clone(),
@@ -198,7 +197,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trajectory.jsonl");
         let mut journal = Journal::create(&path, 1).unwrap();
-        // The fields inside a note must not be mistaken for the line's own fields.
+        // The fields of a note must not be mistaken for fields of the line.
         for note in
             [json!({"a": ",\"kind\":\"x\""}), json!({"b": {"a": 1, "kind": "y"}}), json!({})]
         {

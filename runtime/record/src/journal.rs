@@ -1,4 +1,4 @@
-//! The journal: one writer, one JSON line per event, append-only.
+//! Writes the journal, an append-only file with one JSON line per event. A journal has one writer.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -19,19 +19,19 @@ use crate::{
 ///
 /// A complete line is passed to the kernel before `append` returns, so it is not lost if this
 /// process ends. With [`Journal::append_durable`], it also survives a machine crash. The file is
-/// locked while the writer lives.
+/// locked while the writer exists.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
     path: PathBuf,
     try_number: u32,
     next_seq: u64,
-    /// Size of the complete lines in bytes.
+    /// Total size of the complete lines in bytes.
     length: u64,
     /// The try's clock when this writer started, in seconds.
     offset: f64,
     began: Instant,
-    /// A failed write left data that could not be truncated.
+    /// Whether a failed write left data that could not be truncated.
     broken: bool,
 }
 
@@ -48,13 +48,12 @@ impl Journal {
         Ok(Self::from_parts(file, path, try_number, 1, 0, 0.0))
     }
 
-    /// Continues a journal and its numbering. Truncates an incomplete last line, and completes one
-    /// that lacks only its newline. The try's clock continues from the last event; only `t_wall`
-    /// includes the time in between.
+    /// Continues a journal and its numbering. Removes an incomplete last line, unless only its
+    /// newline is missing, which is added. The try's clock continues from the last event, so only
+    /// `t_wall` includes the time in between.
     ///
     /// # Errors
-    /// A line other than the last is corrupted. Appending to a corrupted journal would hide the
-    /// corruption.
+    /// Fails if a line other than the last is corrupt, because new lines would hide the corruption.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
         let path = path.into();
         let mut file = disk::open_with(OpenOptions::new().read(true).append(true), &path)
@@ -85,8 +84,8 @@ impl Journal {
         Ok(Self::from_parts(file, path, try_number, seq + 1, length, offset))
     }
 
-    /// Creates the journal for a try, starting with events of another trial. These are renumbered
-    /// but keep their times and steps.
+    /// Creates the journal for a try that starts with events of another trial. The events are
+    /// renumbered, but keep their times and steps.
     pub fn create_with_events(
         path: impl Into<PathBuf>,
         try_number: u32,
@@ -128,8 +127,8 @@ impl Journal {
     /// Appends one event and returns its `seq`. `step` is the number of responses delivered so far.
     ///
     /// # Errors
-    /// Writing the line failed. The partial line is truncated, so a later append is safe. If
-    /// truncation fails too, every later append is rejected.
+    /// Fails if the line cannot be written. The partial line is removed, so a later append is safe.
+    /// If the removal fails too, every later append is rejected.
     pub fn append(&mut self, step: u64, event: Event) -> Result<u64, RecordError> {
         if self.broken {
             return Err(RecordError::Misuse {
@@ -173,13 +172,13 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        // Unlock explicitly instead of by closing: a child process shares the descriptor and would
-        // keep the lock until it calls `exec`.
+        // Unlock explicitly. Closing the file is not enough, because a new child process shares the
+        // descriptor and would keep the lock until it calls `exec`.
         let _ = self.file.unlock();
     }
 }
 
-/// Rounds to microseconds. The clocks are not more precise than that, and lines become shorter.
+/// Rounds to microseconds, which makes lines shorter. The clocks are not more precise.
 fn round_us(seconds: f64) -> f64 {
     (seconds * 1e6).round() / 1e6
 }
@@ -191,7 +190,8 @@ fn lock(file: &File, path: &Path) -> Result<(), RecordError> {
             path: path.to_owned(),
             holder: "the journal's writer".into(),
         }),
-        // The file system does not support locks. The trial's claim keeps other writers out.
+        // If the file system does not support locks, only the trial's claim keeps other writers
+        // out.
         Err(TryLockError::Error(_)) => Ok(()),
     }
 }

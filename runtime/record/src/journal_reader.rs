@@ -1,4 +1,4 @@
-//! Reads a journal: all intact events, and a list of corrupted lines.
+//! Reads a journal. Returns all intact events and a list of corrupt lines.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::{RecordError, disk};
 
-/// The content of a journal.
+/// The contents of a journal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JournalContents {
     pub events: Vec<Envelope>,
@@ -19,20 +19,21 @@ pub struct JournalContents {
     pub torn: bool,
     /// Whether the last line is complete except for its newline.
     pub unended: bool,
-    /// Other lines that do not match their checksum, are not events, or are out of order.
+    /// All other corrupt lines: those that do not match their checksum, are not events, or are out
+    /// of order.
     pub bad_lines: Vec<BadLine>,
-    /// Number of bytes before the incomplete line, not counting a missing newline.
+    /// Number of bytes up to the end of the last complete line. Does not count a missing newline.
     pub whole_bytes: u64,
 }
 
-/// A corrupted line and its position. Displays as a sentence with a hint.
+/// A corrupt line and its position. Its `Display` output contains the position and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadLine {
     pub path: PathBuf,
-    /// Counted from 1.
+    /// The line number, counted from 1.
     pub line: usize,
     pub why: String,
-    /// Whether the line repeats the previous one. It is skipped, and nothing is lost.
+    /// Whether the line repeats the previous one. Such a line is skipped without loss.
     pub repeated: bool,
 }
 
@@ -43,7 +44,7 @@ impl fmt::Display for BadLine {
 }
 
 impl JournalContents {
-    /// Returns the first lost line. Repeated lines are not lost.
+    /// Returns the first line whose event is lost. Repeated lines lose no event.
     pub fn first_lost_line(&self) -> Option<&BadLine> {
         self.bad_lines.iter().find(|bad| !bad.repeated)
     }
@@ -53,15 +54,16 @@ impl JournalContents {
 /// `Event::Unknown`. An event of a known kind with invalid fields is a bad line.
 ///
 /// # Errors
-/// The file cannot be read. Corruption is part of the [`JournalContents`].
+/// Fails if the file cannot be read. Corruption is not an error, but part of the
+/// [`JournalContents`].
 pub fn read_journal(path: impl AsRef<Path>) -> Result<JournalContents, RecordError> {
     let path = path.as_ref();
     let bytes = disk::read(path).map_err(RecordError::io(path, "the journal cannot be read"))?;
     Ok(parse(path, &bytes))
 }
 
-/// Adds the checksum and a newline to a line of JSON. The checksum is the last key, so it can be
-/// removed with plain text operations.
+/// Adds the checksum and a newline to a line of JSON. The checksum is the last key, so that it can
+/// be removed without parsing the line.
 pub(crate) fn add_checksum(line: &str) -> String {
     let body = line.strip_suffix('}').unwrap_or(line);
     format!("{body},\"sum\":\"{}\"}}\n", line_checksum(line.as_bytes()))
@@ -95,14 +97,14 @@ pub(crate) struct Scan {
     /// See [`JournalContents::torn`].
     pub(crate) torn: bool,
     unended: bool,
-    /// The latest try of any line, counted from 1; 0 if there are no lines.
+    /// The highest try number of any line, counted from 1, or 0 if there are no lines.
     pub(crate) try_number: u32,
     pub(crate) bad_lines: Vec<BadLine>,
     whole_bytes: u64,
 }
 
 impl Scan {
-    /// Returns the first lost line.
+    /// Returns the first line whose event is lost.
     pub(crate) fn first_lost_line(&self) -> Option<&BadLine> {
         self.bad_lines.iter().find(|bad| !bad.repeated)
     }
@@ -129,8 +131,8 @@ pub(crate) struct LineNumbers {
     pub(crate) try_number: u32,
 }
 
-/// Returns a line without its newline, and whether it had one. Returns `None` if the line is
-/// incomplete. A last line without a newline is complete if its checksum is valid.
+/// Returns a line without its newline, and whether the newline was there. Returns `None` if the
+/// line is incomplete. A last line without a newline is complete if its checksum is valid.
 pub(crate) fn complete_line(line: &[u8]) -> Option<(&[u8], bool)> {
     match line.strip_suffix(b"\n") {
         Some(line) => Some((line, true)),
@@ -162,7 +164,9 @@ pub(crate) fn scan_lines<T>(
         };
         let event = strip_checksum(line)
             .map_err(|why| {
-                format!("{why} (the disk or an editor changed it; the other lines are kept)")
+                format!(
+                    "{why} (a disk error or an editor changed the line; the other lines are kept)"
+                )
             })
             .and_then(|whole| {
                 read(&whole).map_err(|error| {
@@ -181,7 +185,7 @@ pub(crate) fn scan_lines<T>(
                     let why = format!("expected event {expected}, found event {seq}");
                     scan.bad_lines.push(bad(why, false));
                 }
-                // A corrupted line may have any number here.
+                // The number in a corrupt line may be wrong, so continue from the number found.
                 expected = seq.saturating_add(1);
                 last = Some(line);
                 take(event);
@@ -195,7 +199,8 @@ pub(crate) fn scan_lines<T>(
     scan
 }
 
-/// Returns the unchanged text of one field of the last line, so that numbers are copied digit by digit.
+/// Returns the text of one field of the last line, exactly as written, so that numbers keep their
+/// digits.
 pub(crate) fn last_field(bytes: &[u8], field: &str) -> Option<String> {
     let lines = bytes.split_inclusive(|byte| *byte == b'\n');
     let (line, _) = lines.filter_map(complete_line).next_back()?;

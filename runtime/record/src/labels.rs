@@ -1,4 +1,5 @@
-//! `labels.jsonl`: human labels for trials, one per line. Nothing in the record depends on it.
+//! `labels.jsonl`: labels that people gave to trials, one per line. Nothing in the record depends
+//! on this file.
 
 use std::{
     fs::OpenOptions,
@@ -15,10 +16,10 @@ const NAME: &str = "labels.jsonl";
 /// The labels of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Labels {
-    /// The labels in effect, in the order in which they were written.
+    /// The labels that have not been removed or replaced, in the order in which they were written.
     pub standing: Vec<Label>,
-    /// Messages for invalid lines or an unreadable file, each with its position. They do not affect
-    /// other labels.
+    /// Messages for invalid lines or an unreadable file, each with its position. Other labels are
+    /// still read.
     pub bad: Vec<String>,
 }
 
@@ -54,11 +55,11 @@ impl RunDir {
         labels
     }
 
-    /// Adds or removes a label. Several people may do this at once, even while the run is active:
-    /// each line is written atomically, and the file has its own lock.
+    /// Adds or removes a label. Several people may change labels at once, even while the run is
+    /// active, because the file has its own lock.
     ///
     /// # Errors
-    /// Writing the line fails.
+    /// Fails if the line cannot be written.
     pub fn add_label(&self, label: &Label) -> Result<(), RecordError> {
         let path = labels_path(self.path());
         let io = |what| RecordError::io(&path, what);

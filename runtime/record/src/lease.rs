@@ -1,4 +1,4 @@
-//! Assigns trials to workers, and takes over the trial directories of dead workers.
+//! Leases trials to workers, and takes over the trial directories of dead workers.
 
 use std::{
     collections::HashSet,
@@ -18,16 +18,16 @@ use crate::{
     workers::{SchedulerJobs, describe_this_worker},
 };
 
-/// Trial directories that were set aside when another worker took over the trial.
+/// Directory for trial directories that were set aside when another worker took over the trial.
 pub(crate) const SUPERSEDED_DIR: &str = "superseded";
 
 /// The result of an attempt to lease a trial.
 #[derive(Debug)]
 pub enum LeaseResult {
     Mine(Lease),
-    /// Another worker has it.
+    /// Another worker has leased the trial.
     Elsewhere,
-    /// Another worker has finished it, and the run has had live workers ever since.
+    /// Another worker has finished the trial, and the run has had live workers ever since.
     Ended,
 }
 
@@ -37,7 +37,7 @@ pub struct FinishedTrials(HashSet<String>);
 
 impl FinishedTrials {
     pub fn contains(&self, id: &TrialId) -> bool {
-        // Skip hashing the ids of ten thousand trials if the set is empty.
+        // If the set is empty, don't compute the hashes of ten thousand ids.
         !self.0.is_empty() && self.0.contains(&key(id))
     }
 }
@@ -51,7 +51,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Resolves when another worker has taken over the trial.
+    /// Waits until another worker has taken over the trial.
     pub async fn wait_until_lost(&self) {
         self.claim.wait_until_lost().await;
     }
@@ -72,10 +72,11 @@ impl Drop for Lease {
 }
 
 impl RunDir {
-    /// Returns this process as a worker of the run. The first call joins the run.
+    /// Returns this process's membership in the run. The first call registers the process as a
+    /// worker.
     ///
     /// # Errors
-    /// The run directory can't be written.
+    /// Fails if the run directory can't be written.
     pub fn membership(&self) -> Result<Arc<Membership>, RecordError> {
         let mut joined = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(membership) = &*joined {
@@ -96,11 +97,12 @@ impl RunDir {
         find_live_member(self.path(), Some(&own.member().id)).is_ok_and(|other| other.is_some())
     }
 
-    /// Returns the trials that workers of a shared run have finished while the run had workers.
-    /// Listing them once is cheaper than checking each trial. The list may be incomplete.
+    /// Returns the trials that workers of a shared run have finished, as long as the run has had
+    /// live workers ever since. One list is cheaper than a check of each trial. The list may be
+    /// incomplete.
     ///
     /// # Errors
-    /// The run directory can't be read.
+    /// Fails if the run directory can't be read.
     pub fn finished_trials(&self) -> Result<FinishedTrials, RecordError> {
         if !self.shares {
             return Ok(FinishedTrials::default());
@@ -119,7 +121,8 @@ impl RunDir {
     /// Leases a trial for this worker.
     ///
     /// # Errors
-    /// The run directory can't be read or written, or other workers presume this worker dead.
+    /// Fails if the run directory can't be read or written, or if other workers presume this worker
+    /// dead.
     pub fn lease(&self, id: &TrialId) -> Result<LeaseResult, RecordError> {
         let key = key(id);
         let claiming = |error| RecordError::io(self.path(), "the trial can't be claimed")(error);
@@ -152,7 +155,7 @@ impl RunDir {
         }
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         match dead {
-            // Only report the dead worker for shared runs. On a single machine, the user who
+            // Report the dead worker only for shared runs. On a single machine, the user who
             // resumes a run knows what happened to the earlier process.
             Some(dead) if self.shares => lost.insert(id.clone(), dead),
             _ => lost.remove(id),
@@ -173,28 +176,30 @@ impl RunDir {
         self
     }
 
-    /// Describes the worker from which this one took over the trial.
+    /// Describes the worker from which this worker took over the trial.
     pub fn previous_worker(&self, id: &TrialId) -> Option<String> {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 }
 
-/// Returns a file name for a trial.
+/// Returns a trial's claim key, which is a valid file name.
 fn key(id: &TrialId) -> String {
     let name = format!("{}\n{}\n{}", id.task, id.arm, id.attempt);
     blake3::hash(name.as_bytes()).to_hex().get(..32).unwrap_or_default().to_owned()
 }
 
-/// Creates the copy that a successor continues, and sets the dead worker's directory aside unchanged.
+/// Takes over a trial directory: creates a copy for the successor to continue, and sets the dead
+/// worker's directory aside unchanged.
 ///
 /// `superseded/<key>.new` is a complete copy that has not been moved into place yet.
-/// `superseded/<key>.<n>` are directories that were set aside.
+/// `superseded/<key>.<n>` is a directory that was set aside.
 struct DirTakeover {
     superseded: PathBuf,
     key: String,
 }
 
-/// Maximum number of copy attempts. A worker that is still alive may move files during the copy.
+/// Maximum number of copy attempts. A worker that is alive after all may move files during the
+/// copy.
 const MAX_COPY_ATTEMPTS: usize = 5;
 
 impl DirTakeover {
@@ -202,12 +207,14 @@ impl DirTakeover {
         self.superseded.join(format!("{}.{suffix}", self.key))
     }
 
-    /// Finishes the takeover of a worker that died between the two renames.
+    /// Finishes a takeover that was interrupted because the new worker died between the two
+    /// renames.
     fn finish(&self, folder: &Path) -> io::Result<()> {
         let new = self.path_with_suffix("new");
         match (new.exists(), folder.exists()) {
             (false, _) => Ok(()),
-            // The worker died before the first rename, so the copy may be older than the directory.
+            // The takeover was interrupted before the first rename, so the copy may be older than
+            // the directory.
             (true, true) => fs::remove_dir_all(&new),
             (true, false) => fs::rename(&new, folder),
         }
@@ -305,7 +312,8 @@ mod tests {
         }
     }
 
-    /// Two values of one run represent two workers. The test makes the first one look dead.
+    /// Two `RunDir` values for the same run represent two workers. The test makes the first worker
+    /// look dead.
     #[test]
     fn superseded_worker_writes_only_into_its_own_folder() {
         let folder = tempfile::tempdir().unwrap();
@@ -370,7 +378,8 @@ mod tests {
             assert_eq!(fs::read(trial.join("trajectory.jsonl")).unwrap(), b"paid\n");
             assert!(!trial.join("superseded.txt").exists());
         }
-        // Interrupted before the directory was moved, so the directory may have grown since the copy.
+        // If the takeover was interrupted before the directory was moved, the directory may have
+        // grown since the copy.
         fs::create_dir_all(&new).unwrap();
         fs::write(trial.join("trajectory.jsonl"), "paid\nmore\n").unwrap();
         replacement.finish(&trial).unwrap();

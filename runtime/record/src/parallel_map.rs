@@ -2,8 +2,8 @@
 
 use std::{num::NonZero, panic::resume_unwind, thread};
 
-/// Applies `ask` to all items and returns the results in the order of the items. Intended for
-/// reading many small files before anything else runs.
+/// Applies `ask` to all items and returns the results in the order of the items. Use this to read
+/// many small files at startup, because it uses every core.
 pub fn parallel_map<T: Sync, R: Send>(items: &[T], ask: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let share = items.len().div_ceil(cores).max(1);

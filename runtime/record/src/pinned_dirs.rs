@@ -11,8 +11,8 @@ use std::{
 use proctor_types::TrialId;
 
 /// Trial directories that this worker accesses through open file descriptors. If such a directory
-/// is moved, the worker's writes go to the moved directory, so a worker that was presumed dead
-/// cannot write into its successor's directory.
+/// is moved, the worker keeps writing to the moved directory. As a result, a worker that was
+/// presumed dead cannot write into its successor's directory.
 #[derive(Debug, Default)]
 pub(crate) struct PinnedDirs {
     held: Mutex<HashMap<TrialId, File>>,
@@ -45,7 +45,8 @@ impl PinnedDirs {
     /// Forgets a trial that this worker has released.
     pub(crate) fn remove(&self, id: &TrialId) {
         let Some(folder) = self.lock().remove(id) else { return };
-        // A trial that was not started leaves no directory behind.
+        // Remove the directory if it is empty, so that a trial that was not started leaves no
+        // directory behind.
         let real = fs::read_link(format!("{FD_DIR}/{}", folder.as_raw_fd()));
         let _ = real.and_then(fs::remove_dir);
     }
@@ -53,7 +54,8 @@ impl PinnedDirs {
 
 const FD_DIR: &str = "/proc/self/fd";
 
-/// Converts a path for messages: a descriptor path is replaced with the directory's current path.
+/// Converts a path for messages. If the path refers to a file descriptor, it is replaced with the
+/// directory's current path.
 pub(crate) fn resolve_fd_path(path: &Path) -> PathBuf {
     let Ok(below) = path.strip_prefix(FD_DIR) else { return path.to_owned() };
     let mut parts = below.components();

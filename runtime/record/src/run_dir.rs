@@ -22,23 +22,24 @@ use crate::{
     workers::SchedulerJobs,
 };
 
-/// Number of hex digits of an arm's id in a path: 48 bits. [`RunDir::check_arms`] detects collisions.
+/// Number of hex digits of an arm's id that are used in paths. These are 48 bits, so
+/// [`RunDir::check_arms`] checks for collisions.
 const ARM_DIGITS: usize = 12;
 
 /// `RUN/`: `run.json` and its copy, `trials/<arm>/<task>/<attempt>/`, `blobs/`, `report.json`,
 /// `checked.jsonl`, and `lock`.
 ///
-/// Only one process at a time may change a run's plan. It holds an advisory lock while this value
-/// lives. The kernel releases the lock no matter how the process ends. Workers that share the run's
-/// trials use [`RunDir::join`], and readers use [`RunDir::open_read_only`].
+/// Only one process at a time may change a run's plan. The process holds an advisory lock while
+/// this value exists. The kernel releases the lock no matter how the process ends. Workers that
+/// share the run's trials use [`RunDir::join`], and readers use [`RunDir::open_read_only`].
 #[derive(Debug)]
 pub struct RunDir {
     root: PathBuf,
     known: CheckCache,
-    /// This process as a worker; set once it leases a trial.
+    /// This process's membership as a worker. Set when the process leases its first trial.
     pub(crate) membership: Mutex<Option<Arc<Membership>>>,
     pub(crate) pins: Arc<PinnedDirs>,
-    /// Whether other machines may work on the run at the same time.
+    /// Whether workers on other machines may work on the run at the same time.
     pub(crate) shares: bool,
     /// Descriptions of the previous workers of trials that were taken over.
     pub(crate) lost: Mutex<HashMap<TrialId, String>>,
@@ -51,7 +52,7 @@ impl RunDir {
     /// Creates and locks a new run directory.
     ///
     /// # Errors
-    /// A run already exists there, or another process holds the directory's lock.
+    /// Fails if a run already exists there, or if another process holds the directory's lock.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
         let root = path.into();
         fs::create_dir_all(root.join("trials"))
@@ -61,8 +62,8 @@ impl RunDir {
             return Err(RecordError::RunExists { path: root });
         }
         if run_file::has_trials(&root) {
-            // Don't write a new plan here: together with the existing trials, it would mix two
-            // runs.
+            // Don't write a new plan here. The run would then be a mixture of the new plan and the
+            // existing trials.
             return Err(RecordError::PlanLost { path: root });
         }
         Ok(Self::new(root, Some(lock)))
@@ -85,7 +86,8 @@ impl RunDir {
     /// Opens and locks a run in order to continue it.
     ///
     /// # Errors
-    /// There is no run, or another process holds its lock. The error names the process id.
+    /// Fails if there is no run, or if another process holds its lock. The error contains that
+    /// process's id.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
         let mut run = Self::open_read_only(path)?;
         run._lock = Some(lock_run(&run.root)?);
@@ -96,7 +98,7 @@ impl RunDir {
     /// divide the trials with [`RunDir::lease`] and do not lock the run.
     ///
     /// # Errors
-    /// There is no run.
+    /// Fails if there is no run.
     pub fn join(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
         let mut run = Self::open_read_only(path)?;
         run.shares = true;
@@ -116,7 +118,7 @@ impl RunDir {
         &self.root
     }
 
-    /// Whether other machines may work on the run at the same time.
+    /// Whether workers on other machines may work on the run at the same time.
     pub fn is_shared(&self) -> bool {
         self.shares
     }
@@ -125,7 +127,7 @@ impl RunDir {
         Blobs::new(self.root.join("blobs"))
     }
 
-    /// Rejects a set of arms if two of them would use the same directory.
+    /// Returns an error if two of the arms would use the same directory.
     pub fn check_arms<'a>(
         &self,
         arms: impl IntoIterator<Item = &'a ArmId>,
@@ -156,7 +158,8 @@ impl RunDir {
         TrialDir::new(self.pins.path(id).unwrap_or_else(|| self.trial_dir_path(id)))
     }
 
-    /// Returns the path of the trial's directory below `trials/`, not through a file descriptor.
+    /// Returns the path of the trial's directory below `trials/`, even if this process accesses the
+    /// directory through a file descriptor.
     pub(crate) fn trial_dir_path(&self, id: &TrialId) -> PathBuf {
         let arm = self.root.join("trials").join(arm_component(&id.arm));
         arm.join(path_component(id.task.as_str())).join(id.attempt.to_string())
@@ -169,7 +172,7 @@ impl RunDir {
     /// Returns the plan as written.
     ///
     /// # Errors
-    /// The plan cannot be read, or comes from an incompatible version of Proctor.
+    /// Fails if the plan cannot be read, or if it comes from an incompatible version of Proctor.
     pub fn read_run(&self) -> Result<RunRecord, RecordError> {
         self.check_run().map(|(run, _)| run)
     }
@@ -184,7 +187,7 @@ impl RunDir {
         run_file::verify(&self.root)
     }
 
-    /// Rewrites a corrupted `run.json` from its copy, or a corrupted copy from `run.json`.
+    /// Rewrites a corrupt `run.json` from its copy, or a corrupt copy from `run.json`.
     pub fn restore_run(&self) -> Result<(), RecordError> {
         run_file::restore(&self.root)
     }
@@ -194,11 +197,11 @@ impl RunDir {
         self.blobs().with_pack(trial.pack_path())
     }
 
-    /// Returns the patch whose hash is in a trial's journal: from its file, or from the blobs if
-    /// the file differs.
+    /// Returns the patch whose hash is in a trial's journal. The patch comes from its file, or from
+    /// the blobs if the file differs.
     ///
     /// # Errors
-    /// Neither the file nor the blobs have it.
+    /// Fails if neither the file nor the blobs contain the patch.
     pub fn load_patch(&self, trial: &TrialDir, hash: &str) -> Result<Vec<u8>, RecordError> {
         let written = trial.read_patch().ok().flatten();
         match written.filter(|bytes| Blobs::hash(bytes) == hash) {
@@ -207,13 +210,14 @@ impl RunDir {
         }
     }
 
-    /// Returns the trustworthy part of a trial. Journals and patches that an earlier check found
-    /// intact are not read again if their size, times and inode are unchanged.
+    /// Returns the intact parts of a trial's record. If an earlier check found a journal or patch
+    /// intact, and its size, times and inode are unchanged, the file is not read again.
     pub fn check(&self, id: &TrialId) -> CheckedTrial {
         self.check_with(id, true)
     }
 
-    /// Like [`RunDir::check`] for many trials, but reads everything and ignores earlier checks.
+    /// Returns a verifier for many trials. Unlike [`RunDir::check`], it reads everything and
+    /// ignores earlier checks.
     pub fn verifier(&self) -> Verifier<'_> {
         Verifier { run: self, seen: HashSet::new(), reported: self.reported_verdicts() }
     }
@@ -225,9 +229,10 @@ impl RunDir {
         Check { dir: &dir, id, blobs: &blobs, known, name: &name, trusting }.run()
     }
 
-    /// Returns, sorted, the trials that have a verdict in `report.json` but whose record was
-    /// removed, so that they would run again. A trial that has lost only its journal is corrupted
-    /// and does not run again. A trial with earlier tries was re-run on request.
+    /// Returns the trials that have a verdict in `report.json` but whose record was removed, so
+    /// that they would run again, in sorted order. A trial that has lost only its journal is not
+    /// included: it is corrupt and does not run again. Neither is a trial with earlier tries,
+    /// because the user requested its re-run.
     pub fn removed_trials(&self) -> Vec<TrialId> {
         let reported = self.reported_verdicts().into_iter();
         let is_gone = |id: &TrialId| {
@@ -265,8 +270,8 @@ impl RunDir {
         disk::write_json(&self.root.join(REPORT), report)
     }
 
-    /// Returns the corruption of `report.json`, if the file exists. The report only repeats the
-    /// record.
+    /// Returns the corruption of `report.json`, if the file exists and is corrupt. No score depends
+    /// on the report, because it only repeats the record.
     pub fn verify_report(&self) -> Option<Corruption> {
         let path = self.root.join(REPORT);
         let why = match disk::try_read_if_exists(&path) {
@@ -281,7 +286,7 @@ impl RunDir {
     }
 }
 
-/// Checks trials by reading everything that is recorded about them.
+/// Verifies trials by reading their whole record.
 #[derive(Debug)]
 pub struct Verifier<'a> {
     run: &'a RunDir,
@@ -292,7 +297,7 @@ pub struct Verifier<'a> {
 }
 
 impl Verifier<'_> {
-    /// Does the same as [`RunDir::check`], and also checks everything that the trial's events refer to.
+    /// Like [`RunDir::check`], but also checks everything that the trial's events refer to.
     pub fn check(&mut self, id: &TrialId) -> CheckedTrial {
         let mut checked = self.run.check_with(id, false);
         let dir = self.run.trial_dir(id);
@@ -317,8 +322,8 @@ fn arm_component(arm: &ArmId) -> String {
     path_component(arm.as_str().get(..ARM_DIGITS).unwrap_or(arm.as_str()))
 }
 
-/// Locks `RUN/lock` and writes the process id into it. The file is never removed. Otherwise, two
-/// processes could each lock a different file with this name.
+/// Locks `RUN/lock` and writes the process id into this file. The file is never removed. Otherwise,
+/// two processes could each lock a different file with this name.
 fn lock_run(root: &Path) -> Result<File, RecordError> {
     let path = root.join("lock");
     let mut options = OpenOptions::new();
@@ -329,7 +334,8 @@ fn lock_run(root: &Path) -> Result<File, RecordError> {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut holder = String::new();
-            // If the holder has not written its id yet, the error says "unknown process".
+            // If the process that holds the lock has not written its id yet, the error says
+            // "unknown process".
             let _ = file.read_to_string(&mut holder);
             let holder = match holder.trim() {
                 "" => "unknown process".to_owned(),
@@ -402,7 +408,7 @@ mod tests {
             (1, "0.1.0", "a version before Proctor 0.1.0"),
             (7, "0.9.0", "read it with proctor 0.9.0"),
         ] {
-            // The rest of the plan does not have to be readable.
+            // The versions can be read even if the rest of the plan is unreadable.
             let old = json!({"schema_version": schema, "proctor": proctor, "arms": "other"});
             fs::write(folder.path().join("run.json"), old.to_string()).unwrap();
             let error = run.read_run().unwrap_err().to_string();

@@ -15,13 +15,14 @@ use crate::{
 };
 
 const NAME: &str = "run.json";
-/// A copy in case `run.json` is corrupted: without the plan, nothing in a run can be read.
+/// The compressed copy, for the case that `run.json` is corrupt. Without the plan, nothing in a run
+/// can be read.
 const COPY: &str = "run.json.gz";
 
 /// Whether a directory contains a run.
 ///
 /// # Errors
-/// The user has no permission to check.
+/// Fails if the user has no permission to read the directory.
 pub(crate) fn has_plan(root: &Path) -> Result<bool, RecordError> {
     for name in [NAME, COPY] {
         match std::fs::metadata(root.join(name)) {
@@ -38,7 +39,8 @@ pub(crate) fn has_plan(root: &Path) -> Result<bool, RecordError> {
 /// Error message for a run that another user's umask made unreadable.
 const UNREADABLE: &str = "no permission to read the run; ask its owner";
 
-/// Returns the error for a directory without a plan: either it never had one, or the plan was lost.
+/// Returns the error for a directory without a plan. The error tells whether the directory never
+/// contained a run, or the plan was lost.
 pub(crate) fn missing_plan_error(root: PathBuf) -> RecordError {
     match has_trials(&root) {
         true => RecordError::PlanLost { path: root },
@@ -61,7 +63,8 @@ pub(crate) fn write(root: &Path, run: &RunRecord) -> Result<(), RecordError> {
     disk::write_atomically(&root.join(NAME), &bytes)
 }
 
-/// Returns the plan as written. If `run.json` is corrupted, returns the copy and the corruption.
+/// Returns the plan as written. If `run.json` is corrupt, returns the plan from the copy, and the
+/// corruption.
 pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Corruption>), RecordError> {
     let path = root.join(NAME);
     let written = disk::try_read_if_exists(&path);
@@ -107,7 +110,7 @@ pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Corruption>), Recor
 fn decompress(packed: &[u8]) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let read = GzDecoder::new(packed).read_to_end(&mut bytes);
-    read.map_err(|_| "truncated or damaged".to_owned())?;
+    read.map_err(|_| "truncated or corrupt".to_owned())?;
     Ok(bytes)
 }
 
@@ -119,8 +122,8 @@ pub(crate) fn verify(root: &Path) -> Result<(RunRecord, Option<Corruption>), Rec
     }
 }
 
-/// Checks that the copy matches `run.json`. Without an intact copy, corruption of `run.json` would
-/// make the run unreadable.
+/// Checks that the copy matches `run.json`. If the copy is corrupt too, later corruption of
+/// `run.json` would make the run unreadable.
 fn check_copy(root: &Path) -> Result<Option<Corruption>, RecordError> {
     let (written, copy) = (disk::read_if_exists(&root.join(NAME))?, root.join(COPY));
     let kept = match disk::try_read_if_exists(&copy) {
@@ -136,8 +139,8 @@ fn check_copy(root: &Path) -> Result<Option<Corruption>, RecordError> {
     Ok(Some(Corruption::new(copy, why, Remedy::Evidence)))
 }
 
-/// Replaces a corrupted `run.json` with its copy, or a corrupted copy with `run.json`. The
-/// corrupted file is kept.
+/// Replaces a corrupt `run.json` with its copy, or a corrupt copy with `run.json`. The corrupt file
+/// is kept under another name.
 pub(crate) fn restore(root: &Path) -> Result<(), RecordError> {
     let (run, Some(damage)) = verify(root)? else { return Ok(()) };
     disk::move_aside(&damage.path)?;
@@ -145,7 +148,7 @@ pub(crate) fn restore(root: &Path) -> Result<(), RecordError> {
 }
 
 const RESTORE_HINT: &str =
-    "restore one of the two from a copy of the run directory; no trial is lost";
+    "restore one of the two files from a copy of the run directory; no trial is lost";
 
 /// Returns pretty JSON whose last key is the BLAKE3 of the text without that key.
 fn to_checksummed_json(root: &Path, run: &RunRecord) -> Result<Vec<u8>, RecordError> {
@@ -167,7 +170,7 @@ fn parse_plan(bytes: &[u8]) -> Result<RunRecord, String> {
         .map_err(|error| format!("cannot be parsed: {}", format_error_chain(&error)))
 }
 
-/// The versions in a plan. The rest of the plan does not have to be readable.
+/// The versions in a plan. These fields can be read even if the rest of the plan is unreadable.
 #[derive(Deserialize)]
 struct Versions {
     schema_version: u64,
@@ -179,8 +182,8 @@ struct Versions {
     sum: Option<IgnoredAny>,
 }
 
-/// Returns the error for a plan from another version. A plan with a wrong checksum is corrupted, no
-/// matter which version it claims to have. The first version had no checksum.
+/// Returns the error for a plan from another version. A plan with a wrong checksum is corrupt, no
+/// matter which version it contains. Plans of the first version had no checksum.
 fn version_error(root: &Path, bytes: &[u8]) -> Option<RecordError> {
     let text = verify_checksum(bytes);
     let plan: Versions = serde_json::from_slice(text.as_deref().unwrap_or(bytes)).ok()?;

@@ -1,4 +1,4 @@
-//! Computes what every try was billed according to the journals, including discarded tries.
+//! Computes the billed tokens and cost of every try from the journals, including discarded tries.
 
 use std::{fs, io::ErrorKind, path::Path};
 
@@ -6,15 +6,15 @@ use proctor_types::{EarlierTries, Event, RequestClass, Spending};
 
 use crate::{RecordError, TrialDir, read_journal};
 
-/// Returns what one try was billed. Tokens and cost include responses after a limit was reached,
-/// because providers also bill these.
+/// Returns the billed spending of one try. Tokens and cost include responses after a limit was
+/// reached, because providers bill these too.
 ///
 /// # Errors
-/// The journal cannot be read. For a corrupted journal, the readable part counts. A missing journal
-/// counts as zero.
+/// Fails if the journal cannot be read. If the journal is corrupt, its readable part counts. A
+/// missing journal counts as zero.
 pub fn journal_spending(journal: &Path) -> Result<Spending, RecordError> {
     let mut spent = Spending::default();
-    // If this is a directory, the trial's check reports it as corruption.
+    // If a directory exists in place of the journal, the trial's check reports the corruption.
     if !journal.is_file() {
         return Ok(spent);
     }
@@ -22,7 +22,8 @@ pub fn journal_spending(journal: &Path) -> Result<Spending, RecordError> {
         match envelope.event {
             // The responses of the other trial were already paid for in its own run.
             Event::TrialForked { .. } => spent = Spending::default(),
-            // Steps are counted from the responses below; tokens and cost from every billed attempt.
+            // Tokens and cost are counted for every billed attempt. Steps are counted from the
+            // responses below.
             Event::ModelAttempted { usage: Some(usage), cost_usd, .. } => {
                 spent.add(RequestClass::Main, &usage, cost_usd, false);
             }
@@ -49,12 +50,12 @@ pub fn journal_spending(journal: &Path) -> Result<Spending, RecordError> {
     Ok(spent)
 }
 
-/// Returns the tries of a trial that do not count: those that were set aside, and the latest one
-/// unless it `ended`. If the latest try has not ended, it is still running, or it was killed and
-/// will be set aside.
+/// Returns the tries of a trial that do not count toward its result: those that were set aside, and
+/// the latest one unless it has ended (`ended`). A latest try that has not ended is still running,
+/// or was killed and will be set aside.
 ///
 /// # Errors
-/// A journal or a directory cannot be read.
+/// Fails if a journal or a directory cannot be read.
 pub fn earlier_tries(dir: &TrialDir, ended: bool) -> Result<EarlierTries, RecordError> {
     let mut earlier = EarlierTries::default();
     let mut journals = Vec::new();
@@ -69,7 +70,7 @@ pub fn earlier_tries(dir: &TrialDir, ended: bool) -> Result<EarlierTries, Record
                 journals.push(entry.path().join("trajectory.jsonl"));
             }
         }
-        // If something else is at this path, the trial's check reports it.
+        // If the path is not a directory, the trial's check reports that.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
         Err(error) => return Err(RecordError::io(&folder, "cannot be read")(error)),
     }
@@ -80,10 +81,10 @@ pub fn earlier_tries(dir: &TrialDir, ended: bool) -> Result<EarlierTries, Record
     Ok(earlier)
 }
 
-/// Returns the total billed for all tries of a trial.
+/// Returns the total billed spending of all tries of a trial.
 ///
 /// # Errors
-/// See [`earlier_tries`].
+/// Fails in the same cases as [`earlier_tries`].
 pub fn trial_spending(dir: &TrialDir) -> Result<Spending, RecordError> {
     Ok(earlier_tries(dir, false)?.spent)
 }

@@ -1,4 +1,4 @@
-//! How trees are stored among the blobs.
+//! Stores trees as blobs and loads them.
 
 use std::sync::Arc;
 
@@ -7,14 +7,15 @@ use proctor_wire::SnapshotReply;
 use crate::{Blobs, RecordError, Tree, error::RESTORE_FROM_COPY_HINT};
 
 impl Tree {
-    /// Stores the complete manifest among the shared blobs and returns its hash, the tree's digest.
+    /// Stores the complete manifest among the shared blobs. Returns its hash, which is the tree's
+    /// digest.
     pub fn save(&self, blobs: &Blobs) -> Result<String, RecordError> {
         blobs.put_shared(&self.to_json())
     }
 
     /// Like [`Tree::save`], but for a tree that [`Tree::apply_snapshot`] created from the tree with
-    /// hash `before`. A trial's blobs then store only the changes, and still return the complete
-    /// manifest for its hash.
+    /// hash `before`. A trial's blobs then store only the changes, but still return the complete
+    /// manifest.
     pub fn save_as_diff(
         &self,
         blobs: &Blobs,

@@ -16,7 +16,7 @@ pub struct Tree {
     pub unwalked: Vec<RawPath>,
 }
 
-/// A path that differs between two trees; at least one side exists.
+/// A path that differs between two trees. At least one of the trees contains the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Difference<'a> {
     pub path: &'a RawPath,
@@ -24,7 +24,7 @@ pub struct Difference<'a> {
     pub end: Option<&'a SnapshotEntry>,
 }
 
-/// The input format; [`ManifestOutput`] is the output format.
+/// The manifest format for parsing. [`ManifestOutput`] is its counterpart for output.
 #[derive(Deserialize)]
 struct Manifest {
     manifest: u32,
@@ -33,8 +33,8 @@ struct Manifest {
     unwalked: Vec<RawPath>,
 }
 
-/// The output format. It borrows its entries: a manifest is written after every step with changes,
-/// and copying the entries took longer than everything else.
+/// The manifest format for output. It borrows the entries, because a manifest is written after
+/// every step with changes, and copying the entries took longer than everything else.
 #[derive(Serialize)]
 struct ManifestOutput<'a> {
     manifest: u32,
@@ -66,12 +66,12 @@ impl Tree {
     /// Returns the manifest as JSON. The same tree always yields the same bytes.
     pub fn to_json(&self) -> Vec<u8> {
         let (entries, unwalked) = (&self.entries, &self.unwalked[..]);
-        // The value has only text, numbers and lists, which serde_json can always serialize.
+        // The value contains only text, numbers and lists, which serde_json can always serialize.
         serde_json::to_vec(&ManifestOutput { manifest: MANIFEST_VERSION, entries, unwalked })
             .unwrap_or_default()
     }
 
-    /// Parses the output of [`Tree::to_json`]. The error says why it is invalid.
+    /// Parses the output of [`Tree::to_json`]. The error describes why the bytes are invalid.
     pub fn from_json(bytes: &[u8]) -> Result<Self, String> {
         let manifest: Manifest =
             serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
@@ -82,12 +82,13 @@ impl Tree {
         Ok(Self { entries: entries.collect(), unwalked: manifest.unwalked })
     }
 
-    /// BLAKE3 (hex) of the manifest: the hash under which [`Tree::save`] stores it.
+    /// Returns the BLAKE3 of the manifest as hex digits. This is the hash that [`Tree::save`]
+    /// returns.
     pub fn digest(&self) -> String {
         blake3::hash(&self.to_json()).to_hex().to_string()
     }
 
-    /// Returns the paths that differ in any way, sorted by bytes.
+    /// Returns the paths whose entries differ in any way, sorted by their bytes.
     pub fn diff<'a>(&'a self, end: &'a Self) -> impl Iterator<Item = Difference<'a>> {
         let gone_or_changed = self.entries.iter().map(|(path, base)| Difference {
             path,

@@ -15,7 +15,7 @@ use crate::{
     read_journal,
 };
 
-/// Files in `grade/`.
+/// Names of the files in `grade/`.
 pub(crate) const GRADING_LOG: &str = "log.txt";
 pub(crate) const GRADING_RESULTS: &str = "results.jsonl";
 
@@ -29,25 +29,25 @@ pub struct GradingFiles<'a> {
 }
 
 /// The files of a try, in the order in which they are moved. The trajectory is moved first. If the
-/// move is interrupted, [`TrialDir::next_try_number`] still counts correctly, and the other files
-/// are moved later.
+/// process is killed in between, [`TrialDir::next_try_number`] still counts correctly, and the
+/// other files are moved later.
 const TRY_FILES: [&str; 7] =
     [TRAJECTORY, PACK, "patch.diff", "outcome.json", "verdict.json", "grade", SCAFFOLD];
 
-/// The directory for files of an external scaffold.
+/// The subdirectory for files of an external scaffold.
 const SCAFFOLD: &str = "scaffold";
 
-/// The directory of earlier tries, by number.
+/// The subdirectory for earlier tries. It has one directory per try number.
 pub(crate) const TRIES: &str = "tries";
 
-/// A try's journal. Each try starts by creating it.
+/// A try's journal. Each try starts by creating this file.
 pub(crate) const TRAJECTORY: &str = "trajectory.jsonl";
 
-/// The try's own blobs.
+/// The pack with the try's own blobs.
 pub(crate) const PACK: &str = "blobs.pack";
 
-/// `RUN/trials/<arm>/<task>/<attempt>/`. Its top level belongs to the latest try. Discarded try
-/// number k is in `tries/<k>/`.
+/// `RUN/trials/<arm>/<task>/<attempt>/`. The files at its top level belong to the latest try. The
+/// files of discarded try number k are in `tries/<k>/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrialDir {
     path: PathBuf,
@@ -78,17 +78,17 @@ impl TrialDir {
         self.path.join("verdict.json")
     }
 
-    /// The directory of the grading log and raw results.
+    /// Returns the directory that contains the grading log and the raw results.
     pub fn grading_dir(&self) -> PathBuf {
         self.path.join("grade")
     }
 
-    /// Whether no file shows that the trial was ever graded.
+    /// Whether there are no files from a grading.
     pub(crate) fn is_ungraded(&self) -> bool {
         !self.gradings_path().exists() && !self.verdict_path().exists()
     }
 
-    /// The journal of the trial's gradings.
+    /// Returns the path of the grading journal.
     pub fn gradings_path(&self) -> PathBuf {
         self.grading_dir().join("journal.jsonl")
     }
@@ -106,7 +106,7 @@ impl TrialDir {
             .map_err(RecordError::io(&self.path, "the trial's folder cannot be created"))
     }
 
-    /// Returns the number of a try that would start now, counted from 1.
+    /// Returns the number of the next try, counted from 1.
     pub fn next_try_number(&self) -> Result<u32, RecordError> {
         let here = u32::from(disk::entry_exists(&self.trajectory_path()));
         let tries = self.tries_dir();
@@ -121,15 +121,16 @@ impl TrialDir {
             let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
             most = most.max(number.unwrap_or(0));
         }
-        // Use a saturating addition, because a directory's name can be any number.
+        // Don't overflow: the name of a directory may be the largest number.
         Ok(u32::saturating_add(most, here + 1))
     }
 
-    /// Prepares the directory for try `k`, counted from 1: moves the files of the previous try, if
-    /// any, to `tries/<k-1>/`. This can be called again after an interruption.
+    /// Prepares the directory for try `k`, counted from 1. Moves the files of the previous try, if
+    /// there is one, to `tries/<k-1>/`. If the move was interrupted, call this function again.
     ///
     /// # Errors
-    /// There are files of another try and `k` is 1, or the destination exists.
+    /// Fails if `k` is 1 and there are files of another try, or if a destination file already
+    /// exists.
     pub fn begin_try(&self, k: u32) -> Result<(), RecordError> {
         self.create()?;
         let there: Vec<_> =
@@ -156,11 +157,11 @@ impl TrialDir {
         Ok(())
     }
 
-    /// Stores a file from an external scaffold in `scaffold/`. The file is evidence and is not read
-    /// again.
+    /// Stores a file from an external scaffold in `scaffold/`. The file serves as evidence, and
+    /// Proctor does not read it.
     ///
     /// # Errors
-    /// The name leads outside the directory, or the file cannot be written.
+    /// Fails if the name leads outside the directory, or if the file cannot be written.
     pub fn store_scaffold_file(&self, name: &str, content: &[u8]) -> Result<(), RecordError> {
         let folder = self.path.join(SCAFFOLD);
         let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
@@ -179,8 +180,8 @@ impl TrialDir {
         disk::write_json(&self.outcome_path(), outcome)
     }
 
-    /// Removes the outcome of a try that is being continued. The journal still has it until the
-    /// next event.
+    /// Removes the outcome file of a try that is being continued. The journal still contains the
+    /// outcome.
     pub fn remove_outcome(&self) -> Result<(), RecordError> {
         let path = self.outcome_path();
         disk::move_non_file_aside(&path)?;
@@ -196,8 +197,8 @@ impl TrialDir {
         disk::read_json(&self.outcome_path())
     }
 
-    /// Stores a grading's result: log and raw results first, then a line in the journal of
-    /// gradings, which is authoritative, then `verdict.json`.
+    /// Stores a grading's result. Writes the log and the raw results first, then a line in the
+    /// grading journal, which is authoritative, and then `verdict.json`.
     pub fn store_grading(
         &self,
         id: &TrialId,
@@ -240,7 +241,7 @@ impl TrialDir {
         }
     }
 
-    /// Restores the verdict that was withdrawn last, unless the trial has been graded since.
+    /// Restores the verdict that was last withdrawn, unless the trial has been graded again since.
     pub fn restore_verdict(&self) -> Result<Option<Verdict>, RecordError> {
         let path = self.gradings_path();
         if !path.is_file() {
@@ -272,8 +273,8 @@ impl TrialDir {
         Ok(Some(*verdict))
     }
 
-    /// Appends to the journal of gradings. A corrupted journal cannot be trusted, so it is moved
-    /// aside and a new one is started.
+    /// Appends to the grading journal. If the journal is corrupt, moves it aside and starts a new
+    /// one.
     fn append_grading(&self, event: Event) -> Result<(), RecordError> {
         let path = self.gradings_path();
         disk::move_non_file_aside(&path)?;

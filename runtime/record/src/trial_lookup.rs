@@ -1,4 +1,4 @@
-//! Looks up trials of a run's plan by task name, arm name and attempt.
+//! Finds the trials of a run's plan that match a task name, arm name and attempt.
 
 use proctor_types::{Arm, RunRecord, RunTask, TrialId, UserError, similar_names};
 
@@ -16,14 +16,14 @@ impl PlannedTrial<'_> {
         TrialId { task, arm, attempt: self.attempt }
     }
 
-    /// Whether this trial is part of the run. The trial's id is computed only for runs that exclude
-    /// trials, which few do.
+    /// Whether this trial is part of the run. Computes the trial's id only if the run excludes
+    /// trials, as few runs do.
     pub fn is_planned(&self, record: &RunRecord) -> bool {
         (1..=record.attempts).contains(&self.attempt)
             && (record.absent.is_empty() || !record.absent.contains(&self.id()))
     }
 
-    /// `TASK / ARM / ATTEMPT`.
+    /// Returns the name in the form `TASK / ARM / ATTEMPT`.
     pub fn name(&self) -> String {
         format!("{} / {} / {}", self.task.task.id, self.arm.name, self.attempt)
     }
@@ -44,7 +44,7 @@ pub fn planned_trials(record: &RunRecord) -> Vec<PlannedTrial<'_>> {
 /// Returns all trials that match the names, in plan order. `None` matches everything.
 ///
 /// # Errors
-/// Nothing matches a name; the hint suggests similar names.
+/// Fails if a name has no match. The hint suggests similar names.
 pub fn find_trials<'a>(
     record: &'a RunRecord,
     task: Option<&str>,
@@ -82,10 +82,11 @@ pub fn find_trials<'a>(
 }
 
 /// Returns the trial for `TASK/ARM/ATTEMPT`. Task and arm names may contain slashes. The arm can be
-/// given as its name or a prefix of its id. Task and arm can be omitted if the run has only one.
+/// given by its name or by a prefix of its id. The task can be omitted if the run has only one
+/// task, and likewise the arm.
 ///
 /// # Errors
-/// There is no such trial; the hint lists the existing ones.
+/// Fails if there is no such trial. The hint explains how to find the existing trials.
 pub fn find_by_name<'a>(record: &'a RunRecord, trial: &str) -> Result<PlannedTrial<'a>, UserError> {
     let (rest, attempt) = match trial.rsplit_once('/') {
         Some((rest, number)) => match number.parse() {
@@ -119,14 +120,14 @@ pub fn find_by_name<'a>(record: &'a RunRecord, trial: &str) -> Result<PlannedTri
             let like = first.map_or_else(String::new, |(task, arm)| {
                 format!(", such as `{}/{}/1`", task.task.id, arm.name)
             });
-            Err(UserError::new(format!("--trial {trial}: no such trial in the run"))
+            Err(UserError::new(format!("--trial {trial}: the run has no such trial"))
                 .hint(format!("use TASK/ARM/ATTEMPT{like}; `proctor show RUN` lists the trials")))
         }
     }
 }
 
-/// Returns the items with exactly this name. Otherwise returns the one whose name or id starts with
-/// it, or the one whose name contains it.
+/// Returns the items with exactly the wanted name. If there are none, returns the one item whose
+/// name or id starts with the wanted text, or else the one whose name contains it.
 fn select_by_name<'a, T>(
     all: &'a [T],
     what: &str,

@@ -1,5 +1,5 @@
-//! Finds directories below `trials/` that are not in the plan: copies, renamed directories, trials
-//! of an older plan.
+//! Finds directories below `trials/` that are not in the plan, such as copies, renamed directories,
+//! and trials of an older plan.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -18,13 +18,14 @@ use crate::{
 
 /// Directory levels between `trials/` and a journal: arm, task, attempt.
 const DEPTH: usize = 3;
-/// Maximum bytes to read for the first line of a journal, which has a few hundred bytes.
+/// Maximum number of bytes to read for the first line of a journal. The line usually has a few
+/// hundred bytes.
 const MAX_FIRST_LINE_BYTES: u64 = 64 << 10;
 
 /// A directory that belongs to no planned trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnplannedDir {
-    /// Relative to the run directory.
+    /// The directory's path, relative to the run directory.
     pub folder: PathBuf,
     /// Number of journals in the directory.
     pub journals: usize,
@@ -33,14 +34,15 @@ pub struct UnplannedDir {
 }
 
 impl RunDir {
-    /// Returns the directories below `trials/` that belong to none of these trials, sorted. If all
-    /// subdirectories of a directory are unplanned, only the directory itself is returned.
+    /// Returns the directories below `trials/` that belong to none of these trials, in sorted
+    /// order. If all subdirectories of a directory are unplanned, only the directory itself is
+    /// returned.
     pub fn unplanned_dirs<'a>(
         &self,
         planned: impl IntoIterator<Item = &'a TrialId>,
     ) -> Vec<UnplannedDir> {
         let trials = self.path().join("trials");
-        // Compare names as strings, because comparing paths component by component took longer than
+        // Compare names as strings, because component-wise comparisons of paths took longer than
         // listing the directories.
         let mut known = HashSet::<OsString>::new();
         for id in planned {
@@ -65,11 +67,12 @@ impl RunDir {
         found
     }
 
-    /// Returns the directories of trials that have begun. It only lists directories: checking each
-    /// planned trial would cost several file server requests per worker that joins.
+    /// Returns the directories of trials that have started. This function only lists directories,
+    /// because a check of each planned trial would cost several file server requests for every
+    /// worker that joins.
     ///
     /// # Errors
-    /// A directory can't be read.
+    /// Fails if a directory can't be read.
     pub fn started_trial_dirs(&self) -> io::Result<HashSet<PathBuf>> {
         let mut level = vec![self.path().join("trials")];
         for _ in 0..DEPTH {
@@ -89,8 +92,8 @@ impl RunDir {
         Ok(level.into_iter().collect())
     }
 
-    /// Does the same as [`RunDir::check`] for a trial in the result of [`RunDir::started_trial_dirs`]. Other
-    /// trials have nothing to read.
+    /// Like [`RunDir::check`], but reads files only if the trial is in `begun`, the result of
+    /// [`RunDir::started_trial_dirs`]. Other trials have no files.
     pub fn check_started_trial(&self, id: &TrialId, begun: &HashSet<PathBuf>) -> CheckedTrial {
         match begun.contains(&self.trial_dir_path(id)) {
             true => self.check(id),
@@ -115,8 +118,8 @@ impl RunDir {
         unplanned
     }
 
-    /// Returns the first line of a trial's journal. It contains the time in microseconds, so it
-    /// differs between runs. If two trials have the same line, one is a copy of the other.
+    /// Returns the first line of a trial's journal. The line contains the time in microseconds, so
+    /// it differs between runs. If two trials have the same first line, one is a copy of the other.
     pub fn first_journal_line(&self, id: &TrialId) -> Option<Vec<u8>> {
         let file = disk::open(&self.trial_dir(id).trajectory_path()).ok()?;
         let mut line = Vec::new();
@@ -125,19 +128,19 @@ impl RunDir {
     }
 }
 
-/// Whether the path does not exist or is a file.
+/// Whether the error means that the path does not exist or is not a directory.
 fn is_not_a_directory(kind: io::ErrorKind) -> bool {
     matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Returns the directories in a directory, except a trial's earlier tries.
+/// Returns a directory's subdirectories, except the one for earlier tries.
 fn folders(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let all = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     all.map(|entry| entry.path()).filter(|path| !path.ends_with(TRIES)).collect()
 }
 
-/// Returns the trial in a journal's first event.
+/// Returns the trial that a journal's first event names.
 fn journal_trial_id(journal: &Path) -> Option<TrialId> {
     match read_journal(journal).ok()?.events.into_iter().next()?.event {
         Event::TrialStarted { task, arm, attempt } => {
@@ -201,7 +204,7 @@ mod tests {
         fs::write(run.path().join("trials/a/note"), "somebody's").unwrap();
         let begun = run.started_trial_dirs().unwrap();
         assert_eq!(begun, HashSet::from([run.trial_dir(&first).path().to_owned()]));
-        // This must agree with the trial's own check.
+        // The result must agree with the trial's own check.
         for id in [&first, &second] {
             assert_eq!(run.check_started_trial(id, &begun), run.check(id));
         }

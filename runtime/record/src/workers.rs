@@ -1,4 +1,4 @@
-//! Describes workers, for messages and for the run's list of members.
+//! Describes workers, both for messages and for the run's list of workers.
 
 use std::{fmt, fs, path::Path, time::Duration};
 
@@ -11,8 +11,8 @@ struct ClusterTable {
     lease_seconds: f64,
 }
 
-/// Describes this process as a worker. If a cluster engine started it, the engine provides the
-/// names of its job and node.
+/// Describes this process as a worker. If a cluster engine started the process, the engine provides
+/// the names of the job and node.
 pub(crate) fn describe_this_worker() -> Result<Member, String> {
     static TABLE: ShippedTable<ClusterTable> =
         ShippedTable::new("cluster.toml", include_str!("../../../configs/cluster.toml"));
@@ -39,7 +39,7 @@ pub(crate) fn describe_this_worker() -> Result<Member, String> {
 /// Looks up the state of a worker's job in the scheduler.
 type JobLookup = dyn Fn(&Member) -> Option<String> + Send + Sync;
 
-/// Looks up the state of jobs, if the run has a scheduler.
+/// Looks up the states of workers' jobs, if a scheduler started them.
 #[derive(Default)]
 pub(crate) struct SchedulerJobs(Option<Box<JobLookup>>);
 
@@ -48,7 +48,7 @@ impl SchedulerJobs {
         Self(Some(Box::new(ask)))
     }
 
-    /// Describes a worker of the run in this directory.
+    /// Describes a worker of the run in the directory `run`.
     pub(crate) fn describe_worker(&self, run: &Path, worker: &str) -> String {
         let all = members(run).unwrap_or_default();
         let Some((member, _)) = all.into_iter().find(|(member, _)| member.id == worker) else {

@@ -43,7 +43,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let PlannedRun { run, record, plan } =
         ready.create_run(&folder.path().join("run"), &backend.agent_digest())?;
 
-    // Run.
+    // Run the plan.
     let execution = Execution {
         run,
         plan,

@@ -22,8 +22,8 @@ impl Default for CancelSignal {
 }
 
 impl CancelSignal {
-    /// Starts nothing further: no trial, no try, and no step of a resumable trial. Work in flight
-    /// finishes.
+    /// Prevents new work: no further trial, try or step of a resumable trial starts. Work in
+    /// progress finishes.
     pub fn wind_down(&self) {
         self.0.send_if_modified(|state| {
             let sooner = *state < CancelState::WindDown;
@@ -37,7 +37,7 @@ impl CancelSignal {
         *self.0.borrow() >= CancelState::WindDown
     }
 
-    /// Waits until new work must not start.
+    /// Waits until the run winds down and new work must not start.
     pub async fn wait_for_wind_down(&self) {
         let _ = self.0.subscribe().wait_for(|state| *state >= CancelState::WindDown).await;
     }
@@ -52,12 +52,13 @@ impl CancelSignal {
         *self.0.borrow() == CancelState::Now
     }
 
-    /// Waits until everything must stop. It cannot fail, because `self` holds the sender.
+    /// Waits until everything must stop. Waiting cannot fail, because `self` holds the sender.
     pub async fn wait_for_stop(&self) {
         let _ = self.0.subscribe().wait_for(|state| *state == CancelState::Now).await;
     }
 
-    /// Returns the fault of a cancelled try. It is not recorded, because the trial has not ended.
+    /// Returns the fault for a cancelled try. The fault is not recorded, because the trial has not
+    /// ended.
     pub(crate) fn cancelled_fault() -> Fault {
         Fault::new(Layer::Sandbox, "cancelled").cause(Cause::Cancelled)
     }

@@ -6,23 +6,23 @@ use proctor_sandbox_api::Machine;
 use proctor_types::{Fault, Layer, SandboxSpec};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// CPUs are counted in thousandths.
+/// Semaphore permits per CPU. CPUs are counted in thousandths.
 const WHOLE_CPU: f64 = 1000.0;
 
 /// The CPUs and memory of this machine that grading sandboxes may use. Each open sandbox reserves
-/// a share equal to its limits.
+/// as much as its limits allow it to use.
 ///
-/// `jobs` does not work as this limit. A running trial mostly waits for its model, so many trials
-/// fit on few CPUs. A grading uses its CPU all the time, so each grading beyond the number of CPUs
-/// pushes the others towards their time limits. A sandbox that requests more than the machine has
-/// reserves all of it and runs alone.
+/// `jobs` cannot replace this limit. A running trial mostly waits for its model, so many trials fit
+/// on few CPUs. A grading uses its CPU all the time, so each grading beyond the number of CPUs
+/// slows the others down, which may then reach their time limits. A sandbox that requests more than
+/// the machine has reserves all of it and runs alone.
 #[derive(Debug)]
 pub struct Capacity {
     cpus: (u32, Arc<Semaphore>),
     memory: (u32, Arc<Semaphore>),
 }
 
-/// A share of the machine. It is released on drop.
+/// Reserved CPUs and memory. Dropping the permit releases them.
 #[derive(Debug)]
 pub struct CapacityPermit {
     _cpus: OwnedSemaphorePermit,
@@ -39,30 +39,32 @@ impl Capacity {
         Self { cpus: pool(machine.cpus * WHOLE_CPU), memory: pool(machine.memory_mb as f64) }
     }
 
-    /// Returns how many sandboxes with these limits fit at once; at least one.
+    /// Returns how many sandboxes with these limits can be open at the same time. The result is at
+    /// least one.
     pub fn max_sandboxes(&self, limits: &SandboxSpec) -> usize {
         let (cpus, memory) = self.required_permits(limits);
         (self.cpus.0 / cpus).min(self.memory.0 / memory) as usize
     }
 
-    /// Waits for a share. A task that already owns one must use [`Self::try_reserve`] instead,
-    /// because two such tasks could deadlock.
+    /// Waits until the CPUs and memory for a sandbox are free, and reserves them. A task that
+    /// already holds a permit must use [`Self::try_reserve`] instead, because two such tasks could
+    /// deadlock.
     ///
     /// # Errors
     ///
-    /// None in practice: nothing closes the semaphores, but acquiring a permit returns a `Result`.
+    /// Never fails in practice, because nothing closes the semaphores.
     pub async fn reserve(&self, limits: &SandboxSpec) -> Result<CapacityPermit, Fault> {
         let (cpus, memory) = self.required_permits(limits);
         let gone =
             |_| Fault::new(Layer::Grade, "internal error: the CPU or memory semaphore was closed");
         // Always acquire CPUs first, to prevent deadlocks. A task that waits for memory then waits
-        // only for tasks that have both.
+        // only for tasks that already have both CPUs and memory.
         let cpus = Arc::clone(&self.cpus.1).acquire_many_owned(cpus).await.map_err(gone)?;
         let memory = Arc::clone(&self.memory.1).acquire_many_owned(memory).await.map_err(gone)?;
         Ok(CapacityPermit { _cpus: cpus, _memory: memory })
     }
 
-    /// Returns a share if one is free and no task is waiting for it.
+    /// Reserves the CPUs and memory for a sandbox if they are free and no other task is waiting.
     pub fn try_reserve(&self, limits: &SandboxSpec) -> Option<CapacityPermit> {
         let (cpus, memory) = self.required_permits(limits);
         let cpus = Arc::clone(&self.cpus.1).try_acquire_many_owned(cpus).ok()?;

@@ -18,8 +18,8 @@ use crate::{Deadline, Plan, PlannedTask, Progress, RunContext, TrialEnd, run_tri
 /// Initial and maximum interval between checks of the trials that other workers hold.
 const MIN_WAIT: Duration = Duration::from_millis(500);
 const MAX_WAIT: Duration = Duration::from_secs(10);
-/// Number of randomly chosen trials of other workers per check. Together, idle workers check all
-/// of them.
+/// Number of other workers' trials, chosen at random, that are checked at a time. Together, idle
+/// workers check all of those trials.
 const TRIALS_PER_CHECK: usize = 64;
 /// Age after which the list of finished trials is read again.
 const MAX_LIST_AGE: Duration = Duration::from_secs(30);
@@ -30,14 +30,14 @@ pub struct DispatchedTrial {
     pub end: Result<DispatchEnd, Fault>,
 }
 
-/// How a trial ended. Its outcome and verdict stay on disk, because those of ten thousand trials
-/// would waste memory.
+/// How a trial ended. Does not contain the outcome and verdict, because ten thousand of them would
+/// waste memory. They can be read from disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DispatchEnd {
     Recorded,
     /// A shared limit is used up, or the trial's model cannot be called.
     NotStarted,
-    /// The trial may not finish before this worker must stop.
+    /// The trial was not started, because it might not finish before this worker has to stop.
     NoTime,
     /// Another worker considered this worker dead and took over the trial.
     TakenOver,
@@ -46,7 +46,7 @@ pub enum DispatchEnd {
 /// The recorded state of a trial before it is dispatched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordedState {
-    /// Run, graded and intact.
+    /// The trial has run and was graded, and its record is intact.
     Finished,
     /// The latest outcome is a fault. (A trial with an unreadable outcome is `Open` and reports the
     /// error when it runs.)
@@ -68,8 +68,8 @@ impl RecordedState {
 
 /// Runs every unfinished trial in plan order. If there are other workers, starts at a random task.
 /// Trials that faulted in an earlier call come later, so that the cause of their faults does not
-/// delay the others again. Trials that other workers hold come last. Most of them have ended by
-/// then, and trials of dead workers are taken over.
+/// delay the others again. Trials that other workers hold come last. By then, most of those trials
+/// have ended. If their worker has died, this worker takes them over.
 ///
 /// `before` has one entry per chosen trial. The caller has already read the record, and reading it
 /// again takes about a second for ten thousand trials.
@@ -85,7 +85,7 @@ pub async fn dispatch(
     let mut ends = Vec::new();
     let trials = plan.selected_trials();
     let (mut faulted, mut others) = (Vec::new(), Vec::new());
-    // A finished trial needs neither a lease nor a task.
+    // A finished trial needs neither a lease nor an async task.
     for (index, (before, trial)) in before.iter().zip(trials).enumerate() {
         match before {
             RecordedState::Finished => {
@@ -132,8 +132,8 @@ pub async fn dispatch(
     ends.into_iter().map(|(_, end)| end).collect()
 }
 
-/// Returns a random start index among `count` trials. All arms of a task stay together: `belongs`
-/// says whether a trial has the same task as the one before it.
+/// Returns a random start index among `count` trials. All trials of a task stay together. `belongs`
+/// returns whether a trial has the same task as the trial before it.
 fn random_start(count: usize, belongs: impl Fn(usize) -> bool) -> usize {
     if count == 0 {
         return 0;
@@ -176,7 +176,8 @@ impl Dispatcher {
     /// Whether a worker has finished the trial, according to a list that is reread periodically.
     fn is_listed_as_finished(&mut self, id: &TrialId) -> bool {
         if self.ended.1.is_none_or(|listed| listed.elapsed() > MAX_LIST_AGE) {
-            // Treat an unreadable list as empty: each trial's own claim decides.
+            // Treat an unreadable list as empty. Each trial's own claim then shows whether the
+            // trial has finished.
             let ended = self.context.run.finished_trials().unwrap_or_default();
             self.ended = (ended, Some(Instant::now()));
         }

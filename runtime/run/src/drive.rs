@@ -1,4 +1,4 @@
-//! One try: set up, run, collect.
+//! Runs one try: sets up the sandbox, runs the agent and collects its work.
 
 use std::{
     path::Path,
@@ -56,24 +56,26 @@ pub(crate) struct Try<'a> {
     pub(crate) environment: &'a PreparedEnvironment,
     /// Copies of the task's secrets that its environment contains.
     pub(crate) leak_check: &'a LayerFindings,
-    /// For a scaffold whose loop is a user's program: how to open that program's sandbox.
+    /// If the scaffold's loop is a user's program, how to open that program's sandbox.
     pub(crate) own: Option<&'a ProgramSandbox>,
-    /// The point to continue from, if the try continues an interrupted one or starts as a fork.
+    /// The point from which the try continues, if it resumes an interrupted try or starts as a
+    /// fork.
     pub(crate) past: Option<&'a ResumePoint>,
-    /// Why the previous try was discarded although it was only interrupted.
+    /// Why the previous try was discarded, although it was only interrupted.
     pub(crate) started_again: Option<&'a str>,
 }
 
 impl Try<'_> {
-    /// Runs the try to its outcome, which is the journal's last event. Returns `Err` for a fault
-    /// before or instead of an outcome; the journal then contains the events that led to it.
+    /// Runs the try to its outcome, which becomes the journal's last event. If a fault prevents an
+    /// outcome, returns this fault. The journal then ends with the events that led to the fault.
     pub(crate) async fn run(&self) -> Result<Outcome, Fault> {
         let begun = Instant::now();
         let path = self.dir.trajectory_path();
         let journal = match self.past {
             None => Journal::create(path, self.number),
             Some(_) => {
-                // Remove the outcome of an earlier fault. It remains in the journal.
+                // Remove the outcome file of an earlier fault. The journal still contains the
+                // fault.
                 self.dir.remove_outcome().map_err(record_fault)?;
                 Journal::open(path)
             }
@@ -110,11 +112,13 @@ impl Try<'_> {
                 Err(fault)
             }
         };
-        // Other users of the recorder, such as a proxied connection, may hold it a moment longer.
-        // Close the journal now, so that its next reader does not find an open writer.
+        // Other users of the recorder, such as a proxied connection, may keep it alive a moment
+        // longer. Close the journal now, so that the journal's next reader does not find an open
+        // writer.
         recorder.close().await;
-        // Close the sandboxes only after the outcome is recorded, so that it counts even if closing
-        // fails. But close them before returning a fault, so that no sandbox is left behind.
+        // Close the sandboxes only after the outcome is recorded, so that the outcome counts even
+        // if closing fails. But close them before a fault is returned, so that no sandbox is left
+        // behind.
         for mut sandbox in own.into_iter().chain([sandbox]) {
             if let Err(fault) = sandbox.close().await {
                 let (trial, arm) = (self.id.clone(), self.arm.name.clone());
@@ -187,7 +191,7 @@ impl Try<'_> {
         let note = Map::from_iter([(LEAK_NOTE.to_owned(), json!(leaks))]);
         let workdir = RawPath::from(self.task.workdir.as_str());
         if self.task.harbor.is_some() {
-            // Grading applies everything that the agent changed to a fresh container.
+            // Record all changes, because grading applies them to a fresh container.
             recorder.record_all_outside(harbor::outside_limits(self.context.outside)?).await;
             harbor::prepare_sandbox(handle).await?;
         } else if can_resume(self.context.scaffold(self.arm)?.as_ref())? {
@@ -198,8 +202,8 @@ impl Try<'_> {
                 recorder.append(Event::Noted { note }).await?;
                 recorder.snapshot(handle, &workdir, true).await?
             }
-            // Don't scan a resumed sandbox: the leak scan is meant for its content before the
-            // agent ran.
+            // Don't scan a resumed sandbox for leaks: the scan is only meaningful before the agent
+            // has run.
             Some(past) => self.restore(past, handle, &workdir, recorder).await?,
         };
         if let Some(second) = self.own {
@@ -475,8 +479,8 @@ impl Try<'_> {
             task: self.task.id.to_string(),
             statement: self.task.statement.clone(),
             workdir: self.task.cwd().to_owned(),
-            // The proxies' variables come last, so that they override a proxy that the task sets,
-            // which would be unreachable.
+            // The variables for Proctor's proxies come last. They override a proxy that the task
+            // sets, which the sandbox could not reach.
             env: self.task.command_env().into_iter().chain(network.env()?).collect(),
             user: self.task.user.clone(),
             command_limit: Duration::from_secs_f64(limit),
@@ -538,7 +542,7 @@ impl Try<'_> {
 
 /// Turns an exit before the first response into a fault. The program failed to start or to call the
 /// model, so the result says nothing about the model. `client` says whether the program calls the
-/// model over HTTP; if so, it cannot have finished on purpose without a response.
+/// model over HTTP. Such a program cannot have finished on purpose without a response.
 fn require_response(ended: Result<Finish, Stop>, client: bool) -> Result<Finish, Stop> {
     let why = match &ended {
         // A loop on the host may find that its first request does not fit the context window.

@@ -12,8 +12,8 @@ use proctor_types::{Event, Fault, Layer, Task, UrlRequest};
 
 use crate::recorder::Recorder;
 
-/// Writes requests to a try's journal. A response that shares lines with the solution is stored as
-/// a blob; forensics decides after the trial whether it counts as a leak.
+/// Writes requests to a try's journal. If a response shares lines with the solution, it is stored
+/// as a blob. After the trial, forensics decides whether the response counts as a leak.
 pub(crate) struct EgressLedger {
     recorder: Arc<Recorder>,
     solution: Option<Arc<Solution>>,
@@ -46,7 +46,8 @@ impl Ledger for EgressLedger {
             request.not_compared = request.bytes_down;
             return Ok(());
         }
-        // Decompression may produce megabytes; keep it off the threads that serve other trials.
+        // Decompression may produce megabytes of data, so it must not run on the threads that serve
+        // other trials.
         let solution = Arc::clone(solution);
         let compared =
             tokio::task::spawn_blocking(move || solution.is_contained_in(&body).then_some(body))

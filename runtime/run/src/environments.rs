@@ -64,8 +64,8 @@ impl Environments {
         Ok((prepared, image, built))
     }
 
-    /// Rejects a source that changed after planning: a run must not compare trials of two
-    /// versions.
+    /// Returns a fault if the source has changed since planning, because a run must not compare
+    /// trials of two versions.
     fn check_planned_digest(&self, task: &Task, spec: &LayerSpec) -> Result<(), Fault> {
         let (Some(planned), Some(found)) = (self.planned.get(&task.id), &spec.source) else {
             return Ok(());
@@ -73,14 +73,15 @@ impl Environments {
         if *planned == found.digest {
             return Ok(());
         }
-        let what = format!("{}: its source has changed since the run was planned", task.id);
+        let what = format!("{}: the task's source has changed since the run was planned", task.id);
         Err(Fault::new(Layer::Environment, what)
             .cause(Cause::Invalid)
             .hint("restore the source, or start a new run")
             .into_permanent())
     }
 
-    /// Returns the environment for programs that do not belong to a task. All of them share one.
+    /// Returns the environment for programs that do not belong to a task. All such programs share
+    /// one environment.
     pub(crate) async fn get_shared(
         &self,
         backend: &dyn Backend,

@@ -1,4 +1,4 @@
-//! Reasons why a plan cannot be run, and faults of the record.
+//! Errors that prevent a plan from running, and the conversion of record errors to faults.
 
 use std::{any::Any, io};
 
@@ -7,10 +7,10 @@ use proctor_scaffold_api::SourceError;
 use proctor_types::{Cause, Fault, Layer, UserError};
 use thiserror::Error;
 
-/// An error of an execution.
+/// An error that prevents or aborts an execution.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// A mistake of the user.
+    /// A usage error.
     #[error(transparent)]
     User(#[from] UserError),
     /// Failed to read or write the run directory.
@@ -34,7 +34,7 @@ pub enum RunError {
 }
 
 /// Returns the fault for a record error. A try whose record cannot be written has no result. A
-/// corrupted record affects only its own trial.
+/// corrupt record affects only its own trial.
 pub(crate) fn record_fault(error: impl std::error::Error + 'static) -> Fault {
     let damaged = (&error as &dyn Any)
         .downcast_ref::<RecordError>()

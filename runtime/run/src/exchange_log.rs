@@ -1,4 +1,5 @@
-//! Records model calls outside of trials in a JSON Lines file and blobs.
+//! Records model calls that do not belong to a trial. Events are written to a JSON Lines file,
+//! bodies to blobs.
 
 use std::{
     fs::File,
@@ -18,7 +19,7 @@ pub struct ExchangeLog {
     pub name: &'static str,
     pub file: Arc<Mutex<File>>,
     pub blobs: Blobs,
-    /// Added to each line if the file covers several models.
+    /// The model's name, which is added to each line if several models share the file.
     pub model: Option<String>,
 }
 

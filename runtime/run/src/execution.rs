@@ -33,10 +33,10 @@ use crate::{
     shared_rates, task_for_arm,
 };
 
-/// Key of the arm setting that identifies the trajectory to replay by its content hash.
+/// Key of the arm setting that contains the content hash of the trajectory to replay.
 const REPLAY: &str = "replay";
 
-/// Whether to regrade a patch that this grader has already graded in the same environment.
+/// Whether to grade a patch anew if this grader has already graded it in the same environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RegradePolicy {
     /// Use the cached verdict.
@@ -53,7 +53,8 @@ pub struct FlakyTests {
 }
 
 impl FlakyTests {
-    /// Reads the certificate in a run's record. Reports what it does not cover.
+    /// Reads the certificate from a run's record. Reports the tasks that the certificate does not
+    /// cover.
     pub fn from_record(record: &RunRecord, say: ProgressSink<'_>) -> Self {
         let Some(certificate) = &record.certificate else { return Self::default() };
         let kinds: BTreeSet<_> = record.arms.iter().map(|arm| arm.sandbox.kind).collect();
@@ -66,7 +67,8 @@ impl FlakyTests {
             }
         }
         let mut unreliable = BTreeMap::new();
-        // A certificate that only attacks produced says nothing about individual tests.
+        // If a certificate results from attacks alone, it contains no information about individual
+        // tests.
         let repeated = record.tasks.iter().filter(|_| !certificate.tasks.is_empty());
         for task in repeated {
             match certificate.unreliable_tests(&task.task.id, &task.digest) {
@@ -108,7 +110,7 @@ pub fn capacity(
 /// hash; the configuration stores its path.
 ///
 /// # Errors
-/// A trajectory cannot be read, or has changed since the run was planned.
+/// Fails if a trajectory cannot be read, or has changed since the run was planned.
 fn replay_trajectories(record: &RunRecord) -> Result<BTreeMap<String, PathBuf>, UserError> {
     let mut found = BTreeMap::new();
     for RecordedArm { name, replay, .. } in &record.config.arms {
@@ -127,11 +129,11 @@ fn replay_trajectories(record: &RunRecord) -> Result<BTreeMap<String, PathBuf>, 
     Ok(found)
 }
 
-/// A plan and everything that its trials use.
+/// A plan and the resources that its trials use.
 pub struct Execution<'a> {
     /// The run directory. It contains the plan and is locked by this process.
     pub run: RunDir,
-    /// The trials.
+    /// The plan, which contains the trials.
     pub plan: Plan,
     /// Number of concurrent trials; at least one.
     pub jobs: usize,
@@ -141,7 +143,7 @@ pub struct Execution<'a> {
     pub scaffolds: &'a dyn ScaffoldSource,
     /// Folder for cached sources, leak checks and verdicts.
     pub cache: &'a Path,
-    /// Whether cached verdicts count.
+    /// Whether to use cached verdicts.
     pub grading: RegradePolicy,
     /// The tests that grading cannot rely on.
     pub flakes: FlakyTests,
@@ -157,7 +159,7 @@ impl Execution<'_> {
     /// same run directory resumes from them.
     ///
     /// # Errors
-    /// Something that all trials need is missing. No trial has started in that case.
+    /// Fails if a resource that all trials need is missing. In that case, no trial has started.
     pub async fn start(self) -> Result<RunningExecution, RunError> {
         let Self { run, mut plan, jobs, backends, scaffolds, cache, grading, flakes, say, hear } =
             self;
@@ -166,7 +168,8 @@ impl Execution<'_> {
         // Read the existing record only once, because this takes a second for ten thousand trials.
         let trials = plan.selected_trials();
         let checked = check_all(&run, &trials);
-        // Grading alone calls no model, so scripts need not be served or reported.
+        // If all remaining work is grading, no model is called. Scripted models then need no server
+        // and no message.
         let is_scripted = |arm: &Arm| {
             arm.model.as_ref().is_some_and(|it| it.base_url.starts_with(SCRIPT_URL_PREFIX))
         };
@@ -217,7 +220,7 @@ impl Execution<'_> {
     /// Opens the run with everything that an agent needs, without starting a trial.
     ///
     /// # Errors
-    /// Same as [`Self::start`].
+    /// Fails in the same cases as [`Self::start`].
     pub async fn open(self) -> Result<OpenedRun, RunError> {
         let record = self.run.read_run()?;
         let scaffolds = self.scaffolds.scaffolds_with_bundles(&record, self.say).await?;
@@ -227,7 +230,7 @@ impl Execution<'_> {
     /// Opens the run to grade patches. No agent runs, so no bundle is built.
     ///
     /// # Errors
-    /// Same as [`Self::start`].
+    /// Fails in the same cases as [`Self::start`].
     pub fn open_for_grading(self) -> Result<OpenedRun, RunError> {
         let record = self.run.read_run()?;
         let scaffolds = self.scaffolds.scaffolds_for_arms(&record.arms)?;
@@ -249,14 +252,14 @@ impl Execution<'_> {
     }
 }
 
-/// Everything that a context takes from an execution.
+/// The parts of an execution that become part of its context.
 struct ContextParts<'a> {
     backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
     cache: &'a Path,
     grading: RegradePolicy,
     flakes: FlakyTests,
     scaffolds: Scaffolds,
-    /// Rate limits of the endpoints, with the same URLs as in the plan.
+    /// Rate limits of the endpoints. Their URLs are the same as in the plan's arms.
     endpoints: Vec<EndpointRates>,
     progress: UnboundedSender<Progress>,
 }
@@ -316,7 +319,8 @@ fn context(
     })
 }
 
-/// Records the versions of the engines that the run uses, now that its back ends are connected.
+/// Records the versions of the sandbox engines that the run uses. They are known only once the back
+/// ends are connected.
 fn record_engine_versions(
     run: &RunDir,
     backends: &BTreeMap<SandboxKind, Arc<dyn Backend>>,
@@ -353,9 +357,9 @@ fn check_all(run: &RunDir, trials: &[(TrialId, PlannedTask, Arc<Arm>)]) -> Vec<C
 pub struct KnownTrial {
     /// The trial.
     pub id: TrialId,
-    /// Its arm.
+    /// The trial's arm.
     pub arm: Arc<Arm>,
-    /// Whether it resolves its task, or `None` if it has no verdict.
+    /// Whether the trial resolves its task, or `None` if it has no verdict.
     pub resolved: Option<bool>,
 }
 
@@ -375,12 +379,12 @@ pub fn known_trials(run: &RunDir, plan: &Plan) -> Vec<KnownTrial> {
     trials.iter().zip(&checked).map(KnownTrial::from_checked).collect()
 }
 
-/// Stops an execution from outside.
+/// Stops an execution. It can be used from any task.
 #[derive(Debug, Clone)]
 pub struct Handle(CancelSignal);
 
 impl Handle {
-    /// Starts nothing further. Steps and gradings in flight finish.
+    /// Prevents new work from starting. Steps and gradings in progress finish.
     pub fn wind_down(&self) {
         self.0.wind_down();
     }
@@ -431,11 +435,11 @@ impl RunningExecution {
         self.handle.clone()
     }
 
-    /// Waits until all trials have ended. It is cancel-safe; do not call it again after it has
-    /// returned.
+    /// Waits until all trials have ended. This method is cancel-safe. Do not call it again after it
+    /// has returned.
     ///
     /// # Errors
-    /// The execution was aborted.
+    /// Fails if the execution was aborted.
     pub async fn wait(&mut self) -> Result<Vec<DispatchedTrial>, RunError> {
         match (&mut self.work.0).await {
             Ok(ends) => Ok(ends),
@@ -446,11 +450,12 @@ impl RunningExecution {
         }
     }
 
-    /// Collects the faults that held trials back, and ends the stream of progress events.
+    /// Collects the faults that prevented trials from starting, and ends the stream of progress
+    /// events.
     pub fn close(self, trials: Vec<DispatchedTrial>) -> ExecutionResult {
         let Self { finished, context, plan, .. } = self;
         let mut held = model_halts(&context, &plan, &trials);
-        // A halt for which no trial is waiting was already reported when its trial ended.
+        // A halt with no waiting trials was already reported when the trial that caused it ended.
         let waiting = context.halts.all().into_iter().filter(|halt| halt.waiting > 0);
         held.extend(waiting.map(|halt| HeldTrials { fault: halt.fault, trials: halt.waiting }));
         ExecutionResult { trials, held, finished }
@@ -459,7 +464,7 @@ impl RunningExecution {
     /// Waits until all trials have ended. Returns how the execution ended.
     ///
     /// # Errors
-    /// The execution was aborted.
+    /// Fails if the execution was aborted.
     pub async fn join(mut self) -> Result<ExecutionResult, RunError> {
         let trials = self.wait().await?;
         Ok(self.close(trials))
@@ -470,14 +475,15 @@ impl RunningExecution {
 pub struct ExecutionResult {
     /// The trials in plan order.
     pub trials: Vec<DispatchedTrial>,
-    /// The faults that held trials back.
+    /// The faults that prevented trials from starting.
     pub held: Vec<HeldTrials>,
     /// The trials that had finished before this execution, as read at its start.
     pub finished: HashMap<TrialId, CheckedTrial>,
 }
 
 impl ExecutionResult {
-    /// Whether another execution could start a trial that was not started.
+    /// Whether some trials were held back by a shared limit or a halt. A later execution could run
+    /// them.
     pub fn has_unstarted_trials(&self) -> bool {
         self.trials.iter().any(|one| matches!(one.end, Ok(DispatchEnd::NotStarted)))
     }
@@ -488,17 +494,17 @@ impl ExecutionResult {
     }
 }
 
-/// A fault that held trials back.
+/// A fault that prevented trials from starting.
 #[derive(Debug, Clone)]
 pub struct HeldTrials {
     /// The fault.
     pub fault: Fault,
-    /// Number of trials that were not started because of it.
+    /// Number of trials that were not started because of this fault.
     pub trials: usize,
 }
 
-/// Returns each fault for which the gateway halted a model, with the number of trials that were
-/// not started because of it.
+/// Returns each fault for which the gateway halted a model, with the number of trials that were not
+/// started because of this fault.
 fn model_halts(context: &RunContext, plan: &Plan, ends: &[DispatchedTrial]) -> Vec<HeldTrials> {
     let stopped = |fault: &Fault| {
         let by = |arm: &&Arc<Arm>| {

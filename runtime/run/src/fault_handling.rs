@@ -1,5 +1,5 @@
-//! Reacts to failures for all trials: rebuilds environments, counts faults, and waits between
-//! tries or for an unavailable back end.
+//! Handles failures for all trials: counts faults, waits between tries, and waits for unavailable
+//! back ends.
 
 use std::{sync::Arc, time::Instant};
 
@@ -14,7 +14,7 @@ use crate::{
 
 /// A trial's prepared environment.
 pub(crate) struct TrialEnvironment {
-    /// The task with the values from its image.
+    /// The task, completed with values from its image.
     pub(crate) planned: PlannedTask,
     pub(crate) environment: PreparedEnvironment,
     /// Findings of the environment's leak check.
@@ -31,7 +31,8 @@ impl RunContext {
         arm: &Arm,
     ) -> Result<TrialEnvironment, Fault> {
         tokio::select! {
-            // Poll this branch first: an existing environment needs no waiting.
+            // Poll this branch first, because an environment that already exists is returned
+            // without waiting.
             biased;
             made = self.build_environment(id, planned, arm) => made,
             () = self.cancel.wait_for_wind_down() => Err(CancelSignal::cancelled_fault()),
@@ -66,8 +67,8 @@ impl RunContext {
     }
 
     /// Waits for an unavailable back end. Returns the try's fault, or a back-end fault if the back
-    /// end is still unavailable after the policy's maximum wait. This way, an engine that restarts
-    /// costs each trial one try, and an engine that is down costs the run a single wait.
+    /// end is still unavailable after the policy's maximum wait. As a result, a restart of the
+    /// engine costs each trial one try, and a longer outage costs the run a single wait.
     pub(crate) async fn check_back_end(
         &self,
         backend: &dyn Backend,

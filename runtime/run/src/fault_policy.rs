@@ -7,10 +7,10 @@ use serde::Deserialize;
 
 const SHIPPED_TOML: &str = include_str!("../../../configs/faults.toml");
 
-/// Growth factor of the wait after each failed try.
+/// Factor by which the wait grows after each failed try.
 const WAIT_GROWTH_FACTOR: f64 = 4.0;
 
-/// The fault table.
+/// The table of `configs/faults.toml`.
 #[derive(Debug, Clone)]
 pub struct FaultPolicy {
     tries: RetryLimits,
@@ -18,7 +18,7 @@ pub struct FaultPolicy {
     rows: BTreeMap<(Layer, Cause), Row>,
 }
 
-/// Kinds of trial groups that are halted together.
+/// Kinds of scopes. All trials in a scope are halted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ScopeKind {
@@ -28,7 +28,7 @@ pub(crate) enum ScopeKind {
     Run,
 }
 
-/// A scope in which a fault counts towards a halt.
+/// A scope in which a fault counts toward a halt, and the number of faults that halts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HaltThreshold {
@@ -76,7 +76,7 @@ impl FaultPolicy {
     /// Returns the built-in table.
     ///
     /// # Errors
-    /// The table is invalid. The fault names the location.
+    /// Fails if the table is invalid. The fault names the invalid row or key.
     pub fn shipped() -> Result<Self, Fault> {
         Self::parse(SHIPPED_TOML)
             .map_err(|what| Fault::new(Layer::Setup, what).context("configs/faults.toml"))
@@ -133,7 +133,7 @@ impl FaultPolicy {
         of(fault.cause).or_else(|| of(Cause::Other))
     }
 
-    /// Whether another try may succeed.
+    /// Whether another try might succeed after this fault.
     pub fn is_retryable(&self, fault: &Fault) -> bool {
         self.row(fault).is_some_and(|row| row.retry)
     }
@@ -144,8 +144,8 @@ impl FaultPolicy {
         self.is_retryable(fault) && done < self.tries.most
     }
 
-    /// Whether the next try can resume this one from its last recorded step, provided that the
-    /// scaffold supports it.
+    /// Whether the next try can resume a try with this fault from the last recorded step, provided
+    /// that the scaffold supports resuming.
     pub(crate) fn is_resumable(&self, fault: &Fault) -> bool {
         self.row(fault).is_some_and(|row| row.goes_on)
     }
@@ -154,7 +154,7 @@ impl FaultPolicy {
         self.row(fault).map_or(&[], |row| &row.counts)
     }
 
-    /// Returns the wait after the `done`-th try. It has jitter, so that trials that failed
+    /// Returns the wait after the `done`-th try. The wait is randomized, so that trials that failed
     /// together do not retry together.
     pub(crate) fn retry_delay(&self, done: u32) -> Duration {
         let doubled = WAIT_GROWTH_FACTOR.powi(done.saturating_sub(1).min(30).cast_signed());
@@ -194,7 +194,7 @@ mod tests {
         for (layer, cause) in never {
             assert!(!policy.should_retry(&fault(layer, cause), 1), "{layer} {cause}");
         }
-        // A pair without a row falls back to the layer's `other` row.
+        // If a layer and cause have no row, the layer's `other` row applies.
         assert!(policy.is_retryable(&fault(Layer::Grade, Cause::Outage)));
     }
 
@@ -210,7 +210,7 @@ mod tests {
         ] {
             assert!(policy.is_resumable(&fault(layer, cause)), "{layer} {cause}");
         }
-        // The try's record may be the cause, so it cannot be resumed.
+        // The try's record may be the cause of the fault, so the try cannot be resumed.
         assert!(!policy.is_resumable(&fault(Layer::Record, Cause::Invalid)));
     }
 

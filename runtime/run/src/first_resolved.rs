@@ -5,8 +5,9 @@ const SAMPLE_SIZE: usize = 4;
 
 /// Chooses which trees to grade, one at a time, to find the first one that resolves the task.
 ///
-/// The search grades a sample first. If no resolving tree is followed by a non-resolving one, it
-/// bisects. Otherwise it grades every tree in order up to the first that resolves.
+/// The search grades a sample first. If no resolving tree in the sample is followed by a
+/// non-resolving one, the search bisects. Otherwise, it grades every tree in order until one
+/// resolves.
 #[derive(Debug, Clone)]
 pub struct FirstResolvedSearch {
     /// Verdicts in tree order, or `None` if not graded yet.
@@ -67,8 +68,8 @@ impl FirstResolvedSearch {
 mod tests {
     use super::*;
 
-    /// Runs the search. Returns the first resolving tree, whether it is exact, and the number of
-    /// graded trees.
+    /// Runs the search. Returns the first resolving tree found, whether every earlier tree was
+    /// graded, and the number of graded trees.
     fn search(truth: &[bool]) -> (Option<usize>, bool, usize) {
         let mut search = FirstResolvedSearch::new(truth.len(), truth.last() == Some(&true));
         let mut graded = 0;
@@ -98,7 +99,7 @@ mod tests {
 
     #[test]
     fn lost_solution_is_found_by_linear_search() {
-        // Resolved from the ninth to the thirtieth tree, then broken again.
+        // The ninth to the thirtieth tree resolve the task; later trees do not.
         let truth: Vec<bool> = (0..40).map(|tree| (8..30).contains(&tree)).collect();
         let (found, exact, _) = search(&truth);
         assert_eq!((found, exact), (Some(8), true));

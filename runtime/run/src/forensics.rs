@@ -1,8 +1,8 @@
 //! Adds the findings in a trial's record to the verdict of its patch.
 //!
-//! This is not part of the verdict cache, whose key includes the task and the patch but not the
-//! trajectory. Two trials with the same patch share a grading, but their agents may have behaved
-//! differently.
+//! The findings are not stored in the verdict cache, because its key includes the task and the
+//! patch but not the trajectory. Two trials with the same patch share a grading, but their agents
+//! may have behaved differently.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{RunContext, error::record_fault};
 /// explains why the task is not resolved. `resolved` keeps its graded value.
 ///
 /// # Errors
-/// A journal or snapshot is incomplete. The lost part may contain evidence.
+/// Fails if a journal or snapshot is incomplete, because the lost part may contain evidence.
 pub(crate) async fn add_forensics(
     context: &RunContext,
     task: &Arc<Task>,
@@ -29,7 +29,8 @@ pub(crate) async fn add_forensics(
         (Arc::clone(task), context.run.trial_blobs(dir), dir.trajectory_path());
     let outcome = dir.read_outcome().map_err(record_fault)?;
     let (patch, log, verdict) = (patch.to_vec(), graded.log.clone(), graded.verdict.clone());
-    // This may read hundreds of manifests; keep it off the threads that serve other trials.
+    // The search may read hundreds of manifests, so it must not run on the threads that serve other
+    // trials.
     let look = tokio::task::spawn_blocking(move || {
         let reading = read_journal(&path).map_err(record_fault)?;
         if let Some(lost) = reading.first_lost_line() {

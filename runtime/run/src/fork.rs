@@ -1,5 +1,6 @@
 //! Copies a trial's state after a step to a new trial in another run, where `resume` continues it.
-//! A fork is treated like a trial of another arm that was interrupted after that step.
+//! Proctor treats a fork like a trial that belongs to another arm and was interrupted after that
+//! step.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +25,7 @@ pub struct ForkPoint {
     tree: String,
     /// The state outside the work directory, if it was recorded.
     outside: Option<String>,
-    /// The agent submitted its work in this step.
+    /// Whether the agent submitted its work in this step.
     pub submitted: bool,
     step: u64,
     blobs: Blobs,
@@ -36,7 +37,7 @@ impl ForkPoint {
     /// does not exist.
     ///
     /// # Errors
-    /// The journal is incomplete.
+    /// Fails if the journal is incomplete.
     pub fn read(run: &RunDir, id: &TrialId, step: u64) -> Result<Result<Self, String>, Fault> {
         let dir = run.trial_dir(id);
         if !dir.trajectory_path().exists() {
@@ -99,7 +100,8 @@ impl ForkPoint {
         &self.tree
     }
 
-    /// Whether the model received a hint that is not in any of the arm's prompts.
+    /// Whether the model received the hint of an earlier fork, which the arm's prompts do not
+    /// contain.
     pub fn has_hint(&self) -> bool {
         let hinted = |one: &Envelope| matches!(&one.event, Event::TrialForked { from, .. } if from.hint.is_some());
         self.events.iter().any(hinted)
@@ -114,7 +116,7 @@ impl ForkPoint {
     /// responses, because another endpoint would reject them.
     ///
     /// # Errors
-    /// The record is incomplete, or writing fails.
+    /// Fails if the record is incomplete or cannot be written.
     pub fn start_trial(
         &self,
         run: &RunDir,
@@ -159,8 +161,8 @@ impl ForkPoint {
                     *backend = arm.sandbox.kind.to_string();
                     *environment = None;
                 }
-                // Keep all events: they are renumbered, and discarded events have already been
-                // removed.
+                // Keep all events. Discarded ones have already been removed, and the others get new
+                // numbers.
                 Event::TrialResumed { stands_to, .. } => *stands_to = u64::MAX,
                 Event::ModelAnswered { answer } if !same_model => answer.extra.clear(),
                 _ => {}
@@ -207,7 +209,8 @@ impl ForkPoint {
                 proctor_sandbox_api::wire::EntryKind::File => entry.hash,
                 _ => None,
             }));
-            // Trees stored as deltas are in the pack, which was copied.
+            // Copy only trees that are stored in full. Trees stored as deltas are in the pack,
+            // which was copied.
             if let Ok(bytes) = self.blobs.get(tree)
                 && !to.has(tree)
             {
@@ -236,8 +239,8 @@ fn kept_digest(state: Option<&OutsideState>) -> Option<&String> {
     }
 }
 
-/// Starts another try of a forked trial from the fork point. Copies the beginning from the
-/// previous try, whose record was set aside as evidence.
+/// Prepares another try of a forked trial, which starts at the fork point. Copies the events up to
+/// that point from the previous try, whose record was set aside as evidence.
 pub(crate) fn restart(dir: &TrialDir, number: u32) -> Result<(), Fault> {
     let before = TrialDir::new(dir.tries_dir().join(number.saturating_sub(1).to_string()));
     let mut events = Vec::new();

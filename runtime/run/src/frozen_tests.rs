@@ -1,5 +1,5 @@
-//! Caches what running a task's own tests shows: which tests the task's files contain, found on the
-//! unmasked source, and which evidence the gold patch itself produces.
+//! Caches facts that are determined by running a task's own tests: the tests in the task's files,
+//! as found on the unmasked source, and the evidence that the gold patch itself produces.
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
@@ -16,7 +16,8 @@ use crate::{
     GradingSandbox, error::record_fault, gold_patch::gold_patch, task_sandbox::environment_key,
 };
 
-/// Keyed by task, environment, back end, limits and grader.
+/// Facts about tasks' tests. The keys consist of the task, environment, back end, limits and
+/// grader.
 pub struct FrozenTests {
     /// Disk cache of results. If `None`, results are determined again in every run.
     folder: Option<PathBuf>,
@@ -37,7 +38,7 @@ impl FrozenTests {
     ///
     /// # Errors
     ///
-    /// A fault of the sandbox, or of grading if the unmasked source fails its tests.
+    /// Returns a sandbox fault, or a grading fault if the unmasked source fails its tests.
     pub async fn get(
         &self,
         handle: &GradingSandbox<'_>,
@@ -51,11 +52,11 @@ impl FrozenTests {
     }
 
     /// Returns the evidence that the gold patch itself produces, if an earlier grading determined
-    /// it. With this evidence, a grading need not run a second time.
+    /// it. If this evidence is known in advance, the patch need not be graded twice.
     ///
     /// # Errors
     ///
-    /// A record fault if the task cannot be serialized.
+    /// Returns a record fault if the task cannot be serialized.
     pub async fn cached_expected(
         &self,
         handle: &GradingSandbox<'_>,
@@ -68,15 +69,15 @@ impl FrozenTests {
         }
     }
 
-    /// Returns the evidence that the gold patch itself produces, if this grading shares any of it.
-    /// Gold is graded at most once per task, and only if a grading has evidence that gold could
-    /// explain. If the graded patch is gold, no extra grading is needed. Without a gold patch, no
-    /// evidence is excused: the unpatched source cannot be used instead, because it fails the same
-    /// tests as a cheat.
+    /// Returns the evidence that the gold patch itself produces, if it overlaps with the evidence
+    /// of the given grading. The gold patch is graded at most once per task, and only if a grading
+    /// has evidence that the gold patch could also produce. If the graded patch is gold, no extra
+    /// grading is needed. Without a gold patch, no evidence is excused: the unpatched source cannot
+    /// be used instead, because it fails the same tests as a cheat.
     ///
     /// # Errors
     ///
-    /// A sandbox or grading fault.
+    /// Returns a sandbox or grading fault.
     pub async fn expected(
         &self,
         handle: &GradingSandbox<'_>,
@@ -101,13 +102,13 @@ impl FrozenTests {
         Ok(seen.intersects(&expected).then_some(expected))
     }
 
-    /// Returns every test of the repository that passes both on the source and with gold. The list
-    /// is empty if the suite does not end properly. The caller must hold a share of the machine's
-    /// capacity.
+    /// Returns every test of the repository that passes both on the source and with the gold patch.
+    /// The list is empty if the test run crashes or times out. The caller must hold a capacity
+    /// permit.
     ///
     /// # Errors
     ///
-    /// A sandbox or grading fault.
+    /// Returns a sandbox or grading fault.
     pub async fn suite(
         &self,
         handle: &GradingSandbox<'_>,
@@ -155,8 +156,8 @@ impl FrozenTests {
         serde_json::from_slice(&proctor_files::read(&file).ok()?).ok()
     }
 
-    /// Ignores write errors, because the value is only cached. The write is atomic, because
-    /// another run may be reading.
+    /// Write errors are ignored, because the value is only cached. The write is atomic, because
+    /// another run may read the file at the same time.
     fn write_cached<T: Serialize>(&self, key: &str, found: &T) {
         let Some(folder) = &self.folder else { return };
         let write = || -> std::io::Result<()> {
@@ -170,7 +171,7 @@ impl FrozenTests {
     }
 }
 
-/// Returns the task with every test of the suite that passes with gold.
+/// Returns the task with the tests of `suite` added to its pass-to-pass tests.
 pub(crate) fn with_whole_suite(task: &Task, options: &GradeOptions, suite: Vec<String>) -> Task {
     let (fail_to_pass, mut pass_to_pass) = match &options.frozen {
         Some(frozen) => (frozen.fail_to_pass.clone(), frozen.pass_to_pass.clone()),

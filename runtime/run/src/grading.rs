@@ -17,7 +17,7 @@ use crate::{
     wide_grading::add_wide,
 };
 
-/// Grades in a sandbox. If the task has a benchmark procedure, also runs that procedure in a
+/// Grades a patch in a sandbox. If the task has a benchmark procedure, this procedure runs in a
 /// second sandbox, because the first grading leaves files behind. Both sandboxes run concurrently
 /// if the machine has capacity for the second; otherwise they run one after the other.
 pub async fn grade_patch(
@@ -43,7 +43,7 @@ pub async fn grade_patch(
     let (graded, run) = match has_official_run(task).then(second) {
         None => (strict.await?, None),
         Some(Some(second)) => {
-            // Release each share as soon as its grading finishes.
+            // Release each permit as soon as its grading finishes.
             let strict = async move {
                 let _share = share;
                 strict.await
@@ -66,9 +66,8 @@ pub async fn grade_patch(
     Ok(handle.with_environment_record(graded, task))
 }
 
-/// Grades a trial's patch once, or returns the cached verdict. If only unreliable tests failed and
-/// the run uses voting, repeats the grading and takes the majority. Also returns whether tests
-/// ran.
+/// Grades a trial's patch, or returns the cached verdict. If only unreliable tests failed and the
+/// run uses voting, repeats the grading and takes the majority. Also returns whether a grading ran.
 pub(crate) async fn grade_trial(
     context: &RunContext,
     id: &TrialId,
@@ -82,7 +81,7 @@ pub(crate) async fn grade_trial(
     }
     let backend = context.backend(arm.sandbox.kind)?;
     let nothing = BTreeSet::new();
-    // Certificates refer to the task as written, so use its digest from before preparation.
+    // Certificates identify a task by the digest that it has before preparation.
     let unreliable = context.unreliable.get(&planned.task.digest()).unwrap_or(&nothing);
     let TrialEnvironment { planned, environment, findings } =
         context.environment(id, planned, arm).await?;
@@ -134,7 +133,8 @@ pub(crate) async fn grade_trial(
     Ok((graded, true))
 }
 
-/// Returns the part of a grading's evidence that the task itself causes.
+/// Returns the evidence that the task's own gold patch produces, if it overlaps with the grading's
+/// evidence.
 async fn expected(
     context: &RunContext,
     handle: &GradingSandbox<'_>,

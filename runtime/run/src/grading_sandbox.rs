@@ -1,4 +1,4 @@
-//! The sandbox of a grading, and what runs in it.
+//! The sandbox for a grading, and the operations that run in it.
 
 use async_trait::async_trait;
 use proctor_grade::{
@@ -22,7 +22,7 @@ pub(crate) const OFFICIAL: &str = "official";
 
 /// Adds the grading sandbox's noise measurements to the verdict.
 pub(crate) fn add_noise(mut graded: GradingResult, policy: &str, noise: Noise) -> GradingResult {
-    // Note in the reason if the sandbox's limits may have caused the policy's verdict.
+    // If the sandbox's limits may have caused the policy's verdict, mention them in the reason.
     if let Some(found) = graded.verdict.policies.get_mut(policy)
         && !found.resolved
         && let Some(limits) = describe_limits(&noise.sandbox)
@@ -37,11 +37,11 @@ pub(crate) fn add_noise(mut graded: GradingResult, policy: &str, noise: Noise) -
 pub struct GradingSandbox<'a> {
     pub backend: &'a dyn Backend,
     pub environment: &'a PreparedEnvironment,
-    /// Copies of the task's secrets in the environment. They are hidden from the grading, as they
-    /// are from the agent.
+    /// Copies of the task's secrets in the environment. The tests cannot see these copies, and
+    /// neither could the agent.
     pub findings: &'a LayerFindings,
     pub limits: &'a SandboxSpec,
-    /// Share of the machine that is reserved while the sandbox is open.
+    /// CPUs and memory of this machine that are reserved while the sandbox is open.
     pub reserved: &'a SandboxSpec,
     pub purpose: String,
     pub cancel: &'a CancelSignal,
@@ -50,9 +50,9 @@ pub struct GradingSandbox<'a> {
 }
 
 impl GradingSandbox<'_> {
-    /// Reserves a share of the machine's capacity. After the run starts to wind down, a grading
-    /// that would have to wait fails instead, because hundreds of waiting gradings would delay the
-    /// end of the run for hours.
+    /// Reserves CPUs and memory for the sandbox. After the run starts to wind down, a grading that
+    /// would have to wait fails instead, because hundreds of waiting gradings would delay the end
+    /// of the run for hours.
     pub(crate) async fn reserve_capacity(&self) -> Result<CapacityPermit, Fault> {
         if let Some(share) = self.capacity.try_reserve(self.reserved) {
             return Ok(share);
@@ -76,7 +76,7 @@ impl GradingSandbox<'_> {
     }
 
     /// Returns every test of the repository that passes on the unmasked source. The caller must
-    /// hold a share of the machine's capacity.
+    /// hold a capacity permit.
     pub(crate) async fn suite(&self, task: &Task) -> Result<Vec<String>, Fault> {
         let ReadySandbox { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
         let found = tokio::select! {
@@ -97,7 +97,7 @@ impl GradingSandbox<'_> {
         close_and_return(sandbox, found).await
     }
 
-    /// Adds the environment record to a grading.
+    /// Adds a description of the grading environment to a grading's result.
     pub(crate) fn with_environment_record(
         &self,
         mut graded: GradingResult,
@@ -133,8 +133,8 @@ impl GradingSandbox<'_> {
         close_and_return(sandbox, graded.map(|graded| add_noise(graded, STRICT, noise))).await
     }
 
-    /// Grades a patch and returns the sandbox as the tests left it. The verdict is dropped because
-    /// the caller already has it.
+    /// Grades a patch and returns the sandbox as the tests left it. Discards the verdict, because
+    /// the caller already has one.
     pub(crate) async fn grade_and_keep_open(
         &self,
         task: &Task,
@@ -170,8 +170,8 @@ impl GradingSandbox<'_> {
     }
 
     /// Runs a grading unless the run is cancelled, and reads the sandbox's counters before and
-    /// after it. Pass a boxed future, because moving a grading future, which is large, would
-    /// overflow a thread's stack.
+    /// after it. Pass a boxed future: a grading future is so large that moving it would overflow a
+    /// thread's stack.
     pub(crate) async fn measure_grading<T>(
         &self,
         sandbox: &dyn Sandbox,
@@ -204,7 +204,8 @@ impl GradingSandbox<'_> {
     }
 }
 
-/// Opens sandboxes for regrading. They use the first sandbox's share, which is idle by then.
+/// Opens the sandboxes in which tests are run again. They use the permit of the first sandbox,
+/// which is idle by then.
 struct RegradeSandboxes<'s, 'a> {
     handle: &'s GradingSandbox<'a>,
     task: &'s Task,

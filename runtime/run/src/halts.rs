@@ -13,7 +13,7 @@ use proctor_types::{Arm, Fault, SandboxKind, TrialId};
 
 use crate::{FaultPolicy, fault_policy::ScopeKind};
 
-/// Groups of trials that are halted together.
+/// A group of trials that are halted together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Scope {
     Task(SandboxKind, String),
@@ -27,7 +27,7 @@ enum Scope {
 pub(crate) struct TrialLocation {
     pub(crate) back_end: SandboxKind,
     task: String,
-    /// Identifies the trial.
+    /// The trial's id as text.
     trial: String,
 }
 
@@ -50,18 +50,19 @@ impl TrialLocation {
 #[derive(Debug, Clone)]
 pub struct Halt {
     pub fault: Fault,
-    /// Number of trials that were not started because of it.
+    /// Number of trials that were not started because of the halt.
     pub waiting: usize,
 }
 
-/// Shared by all trials of a run. A `resume` starts with no halts.
+/// The halts of a run, shared by all its trials. A `resume` starts without halts.
 #[derive(Debug, Default)]
 pub struct Halts(Mutex<ScopeHalts>);
 
 #[derive(Debug, Default)]
 struct ScopeHalts {
     halted: BTreeMap<Scope, Halt>,
-    /// The trials (for builds, tasks) that faulted since the last success in each scope.
+    /// For each scope, the trials that faulted since the last success. For `Builds`, tasks instead
+    /// of trials.
     met: BTreeMap<Scope, BTreeSet<String>>,
 }
 
@@ -80,8 +81,8 @@ impl Halts {
         let mut state = self.lock();
         for counts in policy.halt_thresholds(fault) {
             let scope = affected.scope(counts.scope);
-            // Count builds by task: no matter how many trials wait for it, one bad environment says
-            // nothing about the others.
+            // Count failed builds by task. One bad environment may fail many trials, but says
+            // nothing about other environments.
             let witness =
                 if counts.scope == ScopeKind::Builds { &affected.task } else { &affected.trial };
             let met = state.met.entry(scope.clone()).or_default();
@@ -123,7 +124,7 @@ impl Halts {
         true
     }
 
-    /// Returns every halt, with the widest scope last.
+    /// Returns every halt, ordered from the narrowest to the widest scope.
     pub fn all(&self) -> Vec<Halt> {
         self.lock().halted.values().cloned().collect()
     }

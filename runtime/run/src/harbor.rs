@@ -47,7 +47,7 @@ use crate::{
     task_sandbox::{environment_record, reserved_limits, sandbox_limits},
 };
 
-/// Key of the journal note with the verifier's findings in the agent's own container.
+/// Key of the journal note that contains the result of a verifier run in the agent's own container.
 pub const IN_PLACE_NOTE: &str = "verified in place";
 
 /// Path of the reference solution in a sandbox.
@@ -68,15 +68,15 @@ pub(crate) fn agent_budget(arm: &Arm, task: &Task) -> Budget {
     budget
 }
 
-/// Returns the task's network for the reference solution. `None` for other agents, which use their
-/// arm's network.
+/// Returns the network that the task declares, if the agent is the reference solution. Returns
+/// `None` for other agents, which use their arm's network.
 pub(crate) fn agent_network(arm: &Arm, task: &Task) -> Option<NetworkPolicy> {
     let harbor = task.harbor.as_ref().filter(|_| arm.scaffold == "gold")?;
     Some(network_policy(&harbor.agent_network, arm))
 }
 
-/// Returns the limits for state outside the work directory of a Harbor trial. They are generous
-/// because grading starts from all of that state.
+/// Returns the limits for a Harbor trial's state outside the work directory. The limits are
+/// generous, because grading needs all of this state.
 pub(crate) fn outside_limits(own: OutsideLimits) -> Result<OutsideLimits, Fault> {
     let rules = Rules::get().map_err(|why| Fault::new(Layer::Setup, why))?;
     let mb = |mb: u64| mb.saturating_mul(1 << 20);
@@ -127,8 +127,8 @@ pub(crate) async fn copy_solution(
     laid.map_err(|error| error.to_fault("copying the solution"))
 }
 
-/// Returns the files in a folder of the task's directory. The directory must not have changed
-/// since planning.
+/// Returns the files in a folder of the task's directory. Fails if the folder has changed since the
+/// run was planned.
 fn read_inputs(task: &Task, base_dir: &Path, name: &str) -> Result<Vec<InputFile>, Fault> {
     let wrong = |why: String| {
         let what = format!("{}: {}: {why}", task.id, base_dir.display());
@@ -178,7 +178,7 @@ async fn run_verifier(
     Ok(graded)
 }
 
-/// Whether the verifier gave no reward and ran no test.
+/// Whether the verifier wrote no reward and ran no test.
 fn has_no_results(graded: &GradingResult) -> Result<bool, Fault> {
     let rules = Rules::get().map_err(|why| Fault::new(Layer::Grade, why))?;
     let GradingResult { verdict, log, .. } = graded;
@@ -187,9 +187,9 @@ fn has_no_results(graded: &GradingResult) -> Result<bool, Fault> {
         && !rules.ran_tests(&String::from_utf8_lossy(log)))
 }
 
-/// Runs the verifier in the agent's container after the last snapshot and notes its findings. This
-/// happens if the run requests it, and for a reference solution that left processes running,
-/// because its result may depend on them.
+/// Runs the verifier in the agent's container after the last snapshot, and records its result in a
+/// note. Does so if the run requests it, or if a reference solution left processes running, because
+/// its result may depend on them.
 pub(crate) async fn verify_in_place(
     context: &RunContext,
     (arm, task, base_dir): (&Arm, &Task, &Path),
@@ -224,7 +224,7 @@ struct FinalState {
     outside: Option<OutsideState>,
     /// The hash of the patch.
     patch: Option<String>,
-    /// The verifier's findings in the agent's own container.
+    /// The note with the result of the verifier's run in the agent's own container.
     in_place: Option<Value>,
 }
 
@@ -243,7 +243,7 @@ impl FinalState {
                     found.tree = Some(snapshot);
                     found.outside = outside.map(OutsideState::Kept);
                 }
-                // Ignore the first snapshot, which precedes the end of set-up.
+                // Ignore a snapshot that was taken before set-up finished.
                 Event::SnapshotTaken { snapshot, outside, .. } if found.tree.is_some() => {
                     found.tree = Some(snapshot);
                     found.outside = outside;
@@ -261,7 +261,7 @@ impl FinalState {
 
 /// The agent's result, which is copied into a fresh container before the verifier runs.
 enum VerifierInput<'a> {
-    /// A prediction that was imported and not recorded: only a patch.
+    /// An imported prediction, which consists only of a patch.
     Patch(&'a [u8]),
     Recorded {
         tree: String,
@@ -281,7 +281,7 @@ fn verifier_input<'a>(
     };
     let Some(tree) = recorded.tree else { return Ok(VerifierInput::Patch(patch)) };
     if recorded.patch.as_deref() != Some(Blobs::hash(patch).as_str()) {
-        let what = "only the end of a trial can be graded, because the result of a Harbor task is more than a patch";
+        let what = "only the final state of a Harbor trial can be graded, because its result is more than a patch";
         return Err(fault(what.into()).hint("exclude Harbor tasks from curves"));
     }
     match recorded.outside {
@@ -360,7 +360,7 @@ pub(crate) async fn grade(
     Ok(graded)
 }
 
-/// Returns the task of a separate verifier, with the verifier's environment and ID. `None` if the
+/// Returns the task for a separate verifier, which has its own environment and ID. `None` if the
 /// verifier shares the agent's environment.
 fn verifier_task(task: &Task) -> Option<Task> {
     let harbor = task.harbor.as_ref()?;
@@ -392,7 +392,7 @@ async fn copy_result(
         task.harbor.as_ref().and_then(|harbor| harbor.verifier.separate.as_ref())
     {
         let VerifierInput::Recorded { tree, outside } = state else {
-            let what = format!("{}: its verifier needs more than a patch", task.id);
+            let what = format!("{}: the task's verifier needs more than a patch", task.id);
             return Err(Fault::new(Layer::Grade, what).into_permanent());
         };
         let tree = Tree::load(blobs, tree).map_err(record_fault)?;
@@ -409,7 +409,8 @@ async fn copy_result(
             match apply_graded_patch(handle, &workdir, patch, owner).await {
                 Ok(_) => Ok(()),
                 Err(ApplyError::SandboxHandle(error)) => Err(error.to_fault("applying the patch")),
-                // A patch that does not apply changes nothing. The verifier judges the result.
+                // A patch that does not apply leaves the container unchanged. The verifier still
+                // runs.
                 Err(ApplyError::Patch(_)) => Ok(()),
             }
         }
@@ -423,7 +424,7 @@ async fn copy_result(
     }
 }
 
-/// Reads the verifier's findings in the agent's own container from the record.
+/// Reads the recorded result of the verifier's run in the agent's own container.
 fn graded_from_note(found: &Value, blobs: &Blobs) -> Result<GradingResult, Fault> {
     let damaged = |why: String| {
         Fault::new(Layer::Record, format!("invalid note about the verifier's run: {why}"))
@@ -549,6 +550,6 @@ mod tests {
         let fault = verifier_input(&task, unkept, b"p").err().unwrap();
         assert!(fault.what.contains("too much") && fault.hint.is_some(), "{fault}");
         let earlier = verifier_input(&task, recorded(None, b"other"), b"p").err().unwrap();
-        assert!(earlier.what.contains("only the end"), "{earlier}");
+        assert!(earlier.what.contains("only the final state"), "{earlier}");
     }
 }

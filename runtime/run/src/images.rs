@@ -1,8 +1,8 @@
-//! Checks before the first trial whether the plan's images are present locally or can be pulled.
+//! Before the first trial, checks whether the plan's images are present locally or can be pulled.
 //!
-//! This check downloads and rejects nothing, because a registry that is unavailable now may respond
-//! later, when the image is needed. If the image is still unavailable then, the trial ends in an
-//! environment fault, as usual.
+//! The check downloads nothing and never prevents a trial from starting, because a registry that is
+//! unavailable now may be available when the image is needed. If the image is still unavailable
+//! then, the trial ends with an environment fault.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +23,8 @@ const MAX_CONCURRENT_CHECKS: usize = 8;
 /// Maximum number of images to name. The rest are only counted.
 const MAX_LISTED_IMAGES: usize = 5;
 
-/// Returns the lines to show. `seconds` is the time limit for all images together.
+/// Checks the images and returns lines to show to the user. `seconds` is the time limit for all
+/// images together.
 pub(crate) async fn check_images(context: &RunContext, plan: &Plan, seconds: f64) -> Vec<String> {
     let wanted = pending_images(context, plan);
     let asked = stream::iter(&wanted).map(|((kind, image), tasks)| async move {

@@ -8,11 +8,11 @@ use crate::{
     task_sandbox::{reserved_limits, sandbox_limits},
 };
 
-/// Returns changed expectations that make the task impossible, starting with the best one. Nothing
-/// is recorded.
+/// Returns changed expectations that make the task impossible, starting with the best one. Writes
+/// nothing to the run's record.
 ///
 /// # Errors
-/// Any fault that can occur while grading.
+/// Returns any fault that can occur while grading.
 pub async fn impossible_variants(
     context: &RunContext,
     id: &TrialId,

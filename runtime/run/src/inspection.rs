@@ -25,15 +25,16 @@ pub enum Moment {
     After(u64),
     /// When the trial ended or was interrupted.
     End,
-    /// After its tests ran.
+    /// After the trial's patch was applied in a grading sandbox and the tests ran there.
     Graded,
 }
 
-/// Opens the sandbox. Returns it with the task, which includes the values from its image. The
-/// sandbox has the trial's limits and no network.
+/// Opens the sandbox with the trial's limits and without network. Also returns the task, completed
+/// with values from its image.
 ///
 /// # Errors
-/// Any fault that a trial can encounter, a step that does not exist, or an incomplete record.
+/// Returns any fault that a trial can encounter. Also fails if the step does not exist or the
+/// record is incomplete.
 pub async fn open_at(
     context: &RunContext,
     id: &TrialId,

@@ -35,7 +35,7 @@ impl InterruptedPolicy {
 /// Whether an interrupted trial of the scaffold can be resumed.
 ///
 /// # Errors
-/// The built-in table cannot be read.
+/// Fails if the built-in table is invalid.
 pub(crate) fn can_resume(scaffold: &dyn Scaffold) -> Result<bool, Fault> {
     Ok(scaffold.is_resumable()
         && InterruptedPolicy::for_scaffold(scaffold.name())? == InterruptedPolicy::Continue)

@@ -1,5 +1,5 @@
-//! Finds copies of a task's hidden content in each layer. Each layer is scanned once, before the
-//! clock of any trial starts.
+//! Finds copies of a task's hidden content in each layer. Each layer is scanned once, before any
+//! trial's clock starts.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -10,7 +10,7 @@ use proctor_types::{Fault, SandboxSpec, Task};
 
 use crate::FaultPolicy;
 
-/// Leak checks by back end and content, cached on disk across runs.
+/// Leak checks by back end and layer content. They are cached on disk across runs.
 pub struct LeakChecks {
     folder: PathBuf,
     checks: Memo<(&'static str, String), Arc<LayerFindings>>,
@@ -22,8 +22,8 @@ impl LeakChecks {
         Self { folder, checks: Memo::default() }
     }
 
-    /// Returns the leak check of a task's layer. The first caller opens a sandbox for it; the
-    /// others wait.
+    /// Returns the leak check of a task's layer. The first caller runs the check in a sandbox, and
+    /// the others wait for its result.
     pub async fn get(
         &self,
         backend: &dyn Backend,
@@ -32,14 +32,14 @@ impl LeakChecks {
         limits: &SandboxSpec,
         policy: &FaultPolicy,
     ) -> Result<Arc<LayerFindings>, Fault> {
-        // Part of the key because the grader version determines how tools are inspected.
+        // The grader version is part of the key, because it determines how tools are inspected.
         let place = format!("{} {GRADER}", environment.digest);
         let look = async || find_leaks(backend, environment, task, limits).await;
         self.get_or_search(backend, &place, task, policy, look).await
     }
 
-    /// Returns the leak check of a sandbox other than the task's own. `place` identifies its
-    /// content.
+    /// Returns the leak check of a sandbox other than the task's own. `place` identifies the
+    /// sandbox's content.
     pub(crate) async fn get_for_sandbox(
         &self,
         backend: &dyn Backend,

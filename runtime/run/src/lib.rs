@@ -1,6 +1,6 @@
-//! Runs plans. An [`Execution`] runs a plan in its run directory. It can be killed at any moment
-//! and resumed later. The remaining modules cover a trial's lifecycle: set up, run, record,
-//! collect, grade.
+//! Runs plans. An [`Execution`] runs a plan in its run directory. The process can be killed at any
+//! moment, and another execution can resume the run. The remaining modules cover a trial's
+//! lifecycle: set up, run, record, collect, grade.
 
 mod cancel;
 mod capacity;

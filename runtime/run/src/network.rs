@@ -20,7 +20,8 @@ use crate::{
 /// Mode of files that programs in the sandbox can read but not change.
 const READABLE: u32 = 0o644;
 
-/// The network while the scaffold runs. Once closed, the record contains all traffic.
+/// A trial's network while the scaffold runs. After [`Self::close`], the record contains all
+/// traffic.
 #[derive(Default)]
 pub(crate) struct SandboxNetwork {
     egress: Option<(u16, Arc<EgressProxy>)>,
@@ -28,7 +29,7 @@ pub(crate) struct SandboxNetwork {
     serving: Vec<ServerTask>,
 }
 
-/// A trial whose programs use a network.
+/// The trial, scaffold and sandboxes that a network is opened for.
 pub(crate) struct NetworkUser<'a> {
     pub(crate) arm: &'a Arm,
     pub(crate) task: &'a Task,
@@ -77,7 +78,8 @@ impl SandboxNetwork {
                 listener.map_err(|error| error.to_fault("opening the model endpoint"))?;
             let mut server = GatewayServer::new(Arc::clone(gateway), rules)?;
             if own.is_some() {
-                // The scaffold itself records what such a program does in the task's sandbox.
+                // For such a program, the scaffold itself records the tool calls in the task's
+                // sandbox.
                 server = server.without_call_recording();
             }
             network.model = Some((listener.port(), server.clone()));
@@ -121,8 +123,8 @@ impl SandboxNetwork {
         Ok(())
     }
 
-    /// Serves a listener until its sandbox is gone or this network closes. Connections belong to
-    /// the server task's join set, so they end with it.
+    /// Serves a listener until its sandbox is gone or this network closes. The server task owns the
+    /// connections, so they end when it does.
     fn serve<F>(
         &mut self,
         mut listener: Listener,
@@ -144,8 +146,8 @@ impl SandboxNetwork {
         })));
     }
 
-    /// Returns environment variables that tell programs in the sandbox where the egress proxy is
-    /// and which certificate to trust.
+    /// Returns environment variables with the egress proxy's address and the certificate that
+    /// programs in the sandbox must trust.
     pub(crate) fn env(&self) -> Result<Vec<(String, String)>, Fault> {
         match &self.egress {
             Some((port, _)) => client_env((Ipv4Addr::LOCALHOST, *port).into()).map_err(setup_fault),
@@ -159,7 +161,7 @@ impl SandboxNetwork {
         Some(ModelEndpoint { url, token: server.token().to_owned() })
     }
 
-    /// Returns the model endpoint's server, which knows its client's requests so far.
+    /// Returns the server of the model endpoint, if there is one.
     pub(crate) fn server(&self) -> Option<GatewayServer> {
         self.model.as_ref().map(|(_, server)| server.clone())
     }
@@ -171,8 +173,8 @@ impl SandboxNetwork {
         Some(stop_from_error(server.last_rejection()?, server.trial()))
     }
 
-    /// Waits until the trial cannot continue: a proxy can no longer record, or the gateway
-    /// rejected a client's model request.
+    /// Waits until the trial cannot continue, because a proxy failed to record traffic or the
+    /// gateway rejected a client's model request. Returns the reason.
     pub(crate) async fn wait_for_stop(&self) -> Stop {
         let egress = async {
             match &self.egress {

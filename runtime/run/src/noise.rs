@@ -10,7 +10,7 @@ use tokio::time::timeout;
 /// Maximum time that an unresponsive sandbox may delay a trial's outcome.
 const COUNTS_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Measures a sandbox's counters between the agent's start and end, so that set-up and the leak
+/// Measures how a sandbox's counters change between the agent's start and end. Set-up and the leak
 /// check are excluded.
 pub(crate) struct CounterDelta<'a> {
     sandbox: &'a dyn Sandbox,
@@ -25,7 +25,7 @@ impl<'a> CounterDelta<'a> {
     /// Marks the agent's start.
     pub(crate) async fn begin(&self) {
         let counts = self.counts().await;
-        // Ignore the error: an agent starts only once.
+        // `set` fails only if the value is already set, and an agent starts only once.
         let _ = self.first.set(counts);
     }
 
@@ -40,7 +40,7 @@ impl<'a> CounterDelta<'a> {
     }
 }
 
-/// Describes the sandbox limits that affected its commands, or `None` if there were none.
+/// Describes the sandbox limits that affected commands. Returns `None` if no limit did.
 pub(crate) fn describe_limits(counts: &SandboxCounts) -> Option<String> {
     let some = |count: Option<u64>| count.filter(|count| *count > 0);
     let mut limits = Vec::new();
@@ -63,7 +63,7 @@ pub(crate) fn describe_limits(counts: &SandboxCounts) -> Option<String> {
     (!limits.is_empty()).then(|| limits.join(", "))
 }
 
-/// Returns the `noise` of an outcome.
+/// Returns the value of an outcome's `noise` field.
 pub(crate) fn noise(
     sandbox: SandboxCounts,
     waits: Option<RequestWaits>,

@@ -8,22 +8,23 @@ use proctor_sandbox_api::{
 };
 use proctor_types::{Cause, Fault, Layer as FaultLayer, OutsideState};
 
-/// Number of concurrent file writes. Each write is a round trip that mostly waits.
+/// Number of concurrent file writes. Each write is a round trip to the sandbox and spends most of
+/// its time waiting.
 const MAX_CONCURRENT_WRITES: usize = 16;
 
 /// Maximum number of entries that a trial may write outside the work directory and still be
 /// resumed.
 const MAX_OUTSIDE_ENTRIES: u64 = 100_000;
 
-/// Limits on the state outside the work directory that is kept per trial. If a trial exceeds them,
-/// it restarts after an interruption instead of resuming.
+/// Limits on the recorded state outside the work directory, per trial. If a trial exceeds them, it
+/// starts over after an interruption instead of resuming.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutsideLimits {
-    /// Per file, in bytes.
+    /// Maximum size of a file, in bytes.
     pub file_bytes: u64,
-    /// All files together, in bytes.
+    /// Maximum size of all files together, in bytes.
     pub bytes: u64,
-    /// Number of entries.
+    /// Maximum number of entries.
     pub entries: u64,
 }
 
@@ -63,7 +64,7 @@ impl OutsideLimits {
 #[derive(Clone, PartialEq)]
 pub(crate) struct OutsideRequest {
     pub(crate) layer: LayerRequest,
-    /// Whether to wait for the list no matter how long it takes.
+    /// Whether to wait for the list of changed files, no matter how long listing takes.
     pub(crate) at_any_cost: bool,
 }
 
@@ -72,12 +73,12 @@ pub(crate) struct OutsideRequest {
 pub(crate) struct OutsideScan {
     /// `None` if nothing changed.
     pub(crate) state: Option<OutsideState>,
-    /// Bytes of content received.
+    /// Number of content bytes received from the sandbox.
     pub(crate) bytes: u64,
 }
 
-/// Returns the repository directories in a work directory. Snapshots list them but do not walk
-/// them.
+/// Returns the repository directories in a work directory. Snapshots of the work directory list
+/// these directories but not their contents.
 fn find_repositories(workdir: &RawPath, tree: &Tree) -> Vec<RawPath> {
     let is_repository = |path: &[u8]| path == b".git" || path.ends_with(b"/.git");
     let folders = tree.entries.values().filter(|entry| entry.kind == EntryKind::Dir);
@@ -85,18 +86,18 @@ fn find_repositories(workdir: &RawPath, tree: &Tree) -> Vec<RawPath> {
     found.map(|entry| workdir.join(&entry.path)).collect()
 }
 
-/// Reads a recorded state.
+/// Reads a recorded state of the files outside the work directory.
 pub(crate) fn load_layer(blobs: &Blobs, digest: &str) -> Result<LayerDiff, RecordError> {
     let bytes = blobs.get(digest)?;
     serde_json::from_slice(&bytes).map_err(|error| RecordError::Corrupt {
         path: blobs.root().to_owned(),
         why: format!("{digest}: invalid sandbox state: {error}"),
-        hint: "restore it from a copy of the run",
+        hint: "restore the run directory from a copy",
     })
 }
 
-/// Checks that every blob of a state is readable, so that a trial with an incomplete record is not
-/// started.
+/// Checks that every blob of a recorded state is readable. Without this check, a trial could be
+/// resumed from an incomplete record.
 pub(crate) fn check_blobs(blobs: &Blobs, digest: &str) -> Result<(), RecordError> {
     let layer = load_layer(blobs, digest)?;
     let files = layer.changed.iter().filter(|one| one.entry.kind == EntryKind::File);
@@ -110,7 +111,8 @@ pub(crate) fn check_blobs(blobs: &Blobs, digest: &str) -> Result<(), RecordError
 /// links and extended attributes are not restored.
 ///
 /// # Errors
-/// A blob is missing, or the sandbox rejects an entry. In both cases the trial must restart.
+/// Fails if a blob is missing or the sandbox rejects an entry. In both cases, the trial must
+/// restart.
 pub(crate) async fn restore_layer(
     handle: &SandboxHandle,
     blobs: &Blobs,
@@ -122,8 +124,8 @@ pub(crate) async fn restore_layer(
     }
     let (folders, others): (Vec<&LayerEntry>, Vec<&LayerEntry>) =
         layer.changed.iter().partition(|one| one.entry.kind == EntryKind::Dir);
-    // In sorted order, a directory comes before its content. Keep directories writable until all
-    // content is written.
+    // The entries are sorted, so each directory precedes its contents. Keep directories writable
+    // until all contents are written.
     for one in &folders {
         clear_path(handle, one).await?;
         create_folder(handle, one, one.entry.mode | 0o700).await?;
@@ -142,8 +144,8 @@ pub(crate) async fn restore_layer(
     Ok(())
 }
 
-/// Compares a restored state with the record. Extra entries do not count as a difference, because
-/// nothing except the restoration ran in the sandbox.
+/// Compares a restored state with the record. Extra entries in the restored state are ignored,
+/// because only the restoration itself can have created them.
 pub(crate) fn verify_restored(recorded: &LayerDiff, found: &LayerDiff) -> Result<(), Fault> {
     let differs = recorded.changed.iter().find(|wanted| {
         let at = found.changed.binary_search_by(|one| one.entry.path.cmp(&wanted.entry.path));
@@ -155,7 +157,7 @@ pub(crate) fn verify_restored(recorded: &LayerDiff, found: &LayerDiff) -> Result
     }
 }
 
-/// Returns a fault that makes the trial restart.
+/// Returns a fault after which the trial starts over.
 pub(crate) fn restore_fault(why: impl std::fmt::Display) -> Fault {
     Fault::new(FaultLayer::Record, format!("restoring files outside the work directory: {why}"))
         .cause(Cause::Invalid)
@@ -166,8 +168,8 @@ fn absolute(path: &RawPath) -> RawPath {
     RawPath::from("/").join(path)
 }
 
-/// Returns a `restore_fault` fault if the sandbox rejected the entry, and a sandbox fault if the sandbox is
-/// gone.
+/// Returns a [`restore_fault`] if the sandbox rejected the entry, and a sandbox fault if the
+/// sandbox is gone.
 fn entry_fault(path: &RawPath, error: &SandboxError) -> Fault {
     match error.refusal_kind() {
         Some(_) => restore_fault(format!("/{path}: {error}")),
@@ -175,8 +177,9 @@ fn entry_fault(path: &RawPath, error: &SandboxError) -> Fault {
     }
 }
 
-/// Removes whatever exists at an entry's path: an existing file would keep its owner, and a file
-/// cannot replace a directory. An existing directory is kept if the entry is a directory.
+/// Removes whatever exists at an entry's path. Otherwise, an existing file would keep its owner,
+/// and a file could not replace a directory. An existing directory is kept if the entry is a
+/// directory.
 async fn clear_path(handle: &SandboxHandle, one: &LayerEntry) -> Result<(), Fault> {
     let path = absolute(&one.entry.path);
     let found = handle.stat(&path).await.map_err(|error| entry_fault(&one.entry.path, &error))?;

@@ -1,5 +1,5 @@
-//! The sandbox for an agent's own program, for scaffolds whose loop is a user's program. It is
-//! separate from the task's sandbox and is scanned for the same secrets.
+//! If a scaffold's loop is a user's program, this program has its own sandbox. The sandbox is
+//! separate from the task's sandbox, and the leak check scans both for the same secrets.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,14 +12,15 @@ use proctor_types::{Arm, Cause, Environment, Fault, Layer, SandboxKind, Task};
 
 use crate::RunContext;
 
-/// A short limit, because nothing is built: the layer is a single empty directory.
+/// Time limit for building the program's layer. The layer is a single empty directory, so a short
+/// limit is enough.
 const BUILD_LIMIT: Duration = Duration::from_secs(60);
 
-/// Opens the sandbox of a trial's own program.
+/// A user's program in a trial, and how to open its sandbox.
 pub(crate) struct ProgramSandbox {
     wanted: OwnSandbox,
     environment: PreparedEnvironment,
-    /// The trial's task, with the program's environment.
+    /// The trial's task, in which the program's environment replaces the task's.
     task: Task,
     findings: Arc<LayerFindings>,
 }
@@ -94,7 +95,7 @@ async fn search(
         environment: environment.clone(),
         limits: wanted.limits.clone(),
         mounts: wanted.mounts.clone(),
-        purpose: format!("the leak check of the agent for {}", task.id),
+        purpose: format!("the leak check of the agent's sandbox for {}", task.id),
     };
     let mut sandbox = backend.open(&request).await?;
     let found = findings.search_program_sandbox(sandbox.handle(), task).await;

@@ -1,4 +1,4 @@
-//! The plan: every trial of a run, in starting order.
+//! The plan: every trial of a run, in the order in which the trials start.
 
 use std::{
     collections::BTreeSet,
@@ -28,8 +28,8 @@ pub fn task_for_arm(task: &Arc<Task>, arm: &Arm) -> Arc<Task> {
     }
 }
 
-/// The plan: tasks x arms x attempts, without the absent trials. Rates in reports are relative to
-/// all trials of the plan.
+/// The plan: tasks x arms x attempts, without the absent trials. Reports compute rates over all
+/// trials of the plan.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     pub tasks: Vec<PlannedTask>,
@@ -64,7 +64,7 @@ impl Deadline {
 }
 
 /// Returns the longest time that a trial may take according to the limits of its agent and tests.
-/// For an arm without a wall-time limit, only the tests count.
+/// If the arm has no wall-time limit, only the limits of the tests count.
 pub fn max_trial_duration(task: &Task, arm: &Arm) -> Duration {
     let seconds = arm.budget.wall_seconds.unwrap_or_default() + task.timeouts.grade_seconds;
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)

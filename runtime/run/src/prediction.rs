@@ -1,4 +1,4 @@
-//! Records a patch that was made outside Proctor as a finished trial without a verdict.
+//! Records a patch from another tool as a finished trial without a verdict.
 
 use proctor_patch::Patch;
 use proctor_record::{Journal, RunDir};
@@ -12,12 +12,12 @@ pub enum TaskPrediction<'a> {
     Patch(&'a [u8]),
     /// The file has no prediction for this task.
     Missing,
-    /// The file says that the attempt failed, with this reason.
+    /// According to the predictions file, the attempt failed for this reason.
     Failed(&'a str),
 }
 
 /// Records a prediction as the trial's outcome. A missing or empty prediction is recorded as an
-/// empty patch. It counts as not resolved, because every planned trial counts.
+/// empty patch and counts as not resolved, because every planned trial counts.
 pub fn record_prediction(
     run: &RunDir,
     id: &TrialId,

@@ -4,11 +4,11 @@ use proctor_types::{Arm, Cause, Fault, Layer, TrialId, Verdict};
 
 use crate::{PlannedTask, RunContext, grading::grade_trial, halts::TrialLocation};
 
-/// Returns the verdict of a patch in the trial's own environment, and whether a grading ran; a
-/// cached verdict needs none. Faults are retried like those of a trial.
+/// Returns the verdict of a patch in the trial's own environment, and whether a grading ran. A
+/// cached verdict needs no grading. Faults are retried as in a trial.
 ///
 /// # Errors
-/// A permanent fault. It means that there is no verdict, not that the patch failed.
+/// Returns a permanent fault, which means that there is no verdict, not that the patch failed.
 pub async fn grade_prefix(
     context: &RunContext,
     id: &TrialId,

@@ -7,14 +7,14 @@ use proctor_types::{Event, Fault, Layer, TrialId, remove_discarded_events};
 
 use crate::error::record_fault;
 
-/// The quantity that a smaller limit applies to.
+/// The resource that a smaller limit restricts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrefixBudget {
-    /// Delivered responses.
+    /// Number of delivered responses.
     Steps,
     /// Input and output tokens, as billed by the endpoint.
     Tokens,
-    /// US dollars.
+    /// Cost in US dollars.
     Cost,
     /// Wall-clock time since the agent's start.
     Seconds,
@@ -23,7 +23,7 @@ pub enum PrefixBudget {
 /// The steps of a finished trial, from its journal and snapshots.
 #[derive(Debug)]
 pub struct Prefixes {
-    /// In step order.
+    /// The steps, in order.
     steps: Vec<Step>,
     /// The tree that the agent started with.
     base: String,
@@ -34,7 +34,7 @@ pub struct Prefixes {
 
 #[derive(Debug, Clone, PartialEq)]
 struct Step {
-    /// All tokens sent until the step's response was delivered.
+    /// All input and output tokens up to the delivery of the step's response.
     tokens: u64,
     cost: f64,
     seconds: f64,
@@ -46,7 +46,7 @@ impl Prefixes {
     /// Reads a trial's steps.
     ///
     /// # Errors
-    /// The journal is incomplete. The lost part may contain a step.
+    /// Fails if the journal is incomplete, because the lost part may contain a step.
     pub fn read(run: &RunDir, id: &TrialId) -> Result<Self, Fault> {
         let dir = run.trial_dir(id);
         let reading = read_journal(dir.trajectory_path()).map_err(record_fault)?;
@@ -77,8 +77,8 @@ impl Prefixes {
                 _ => {}
             }
             last = envelope.t_mono;
-            // A step starts with its response. For a scaffold without a model, it starts whenever
-            // the scaffold counts a step.
+            // A step starts with its response. If the scaffold has no model, a step starts whenever
+            // the scaffold counts one.
             while (steps.len() as u64) < envelope.step {
                 let seconds = envelope.t_mono - begun;
                 steps.push(Step { tokens, cost, seconds, tree: tree.clone() });
@@ -97,7 +97,7 @@ impl Prefixes {
         Ok(Self { steps, base, end: tree, blobs: run.trial_blobs(&dir) })
     }
 
-    /// The number of steps.
+    /// Returns the number of steps.
     pub fn step_count(&self) -> u64 {
         self.steps.len() as u64
     }
@@ -119,8 +119,8 @@ impl Prefixes {
             .map(|at| at as u64 + 1)
     }
 
-    /// Returns the tree after a step. For `None`, the last step and steps beyond it, returns the
-    /// graded tree.
+    /// Returns the tree after a step. Returns the graded tree if `step` is `None`, the last step or
+    /// beyond it.
     pub fn tree_after(&self, step: Option<u64>) -> &str {
         let step = step.filter(|step| *step < self.step_count());
         step.and_then(|step| self.steps.get((step as usize).checked_sub(1)?))
@@ -150,7 +150,7 @@ impl Prefixes {
     /// trial's own patch.
     ///
     /// # Errors
-    /// A snapshot cannot be read.
+    /// Fails if a snapshot cannot be read.
     pub fn patch(&self, tree: &str) -> Result<Vec<u8>, Fault> {
         let lost = |error: RecordError| error.fault().hint(Remedy::Copy.hint()).into_permanent();
         let policy = PatchPolicy::shipped().map_err(|error| error.fault())?;

@@ -1,10 +1,10 @@
 //! Sends one request to each model before the first trial. This checks that the endpoint is up,
-//! accepts the key, has the model and supports tools. Problems are reported immediately, and no
-//! trial starts that would run into the same problem.
+//! accepts the key, has the model and supports tools. Problems are reported immediately, and trials
+//! that would run into the same problem do not start.
 //!
-//! The request is not a step and not part of a trial. It is billed separately, reported, and
-//! stored in `RUN/preflight.jsonl`. A rejection that may be specific to this request (its text or
-//! length) is ignored, because it says nothing about the model.
+//! The request is not a step and not part of a trial. It is billed separately, reported, and stored
+//! in `RUN/preflight.jsonl`. A rejection that may be due to the text or length of this request is
+//! ignored, because it says nothing about the model.
 
 use std::{
     collections::BTreeMap,
@@ -45,9 +45,9 @@ pub enum PreflightFinding {
     Note(String),
     /// A model cannot be called.
     Failed {
-        /// Its name.
+        /// The model's name.
         model: String,
-        /// Why it failed.
+        /// Why the model cannot be called.
         fault: Fault,
     },
 }
@@ -98,7 +98,7 @@ pub(crate) async fn probe_models(
 }
 
 /// Returns each model that at least `least` pending trials use, and whether any of those trials
-/// offers tools to it.
+/// offers tools to the model.
 fn pending_models(context: &RunContext, plan: &Plan, least: usize) -> Vec<(ModelSpec, bool)> {
     let mut found: BTreeMap<String, (ModelSpec, bool, usize)> = BTreeMap::new();
     for (id, _, arm) in plan.selected_trials() {
@@ -147,7 +147,7 @@ async fn probe_model(
             Some(PreflightFinding::Note(format!("`{name}` responds; {bill}")))
         }
         Ok(Err(RequestError::Fault(fault))) => failed(fault),
-        // The rejection may be specific to this request.
+        // Ignore the rejection, because it may be specific to this request.
         Ok(Err(_)) => None,
         Err(_) => {
             let seconds = table.seconds;

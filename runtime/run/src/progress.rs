@@ -10,7 +10,7 @@ use proctor_types::{
 /// Progress events for display. The record does not depend on them.
 #[derive(Debug, Clone)]
 pub enum Progress {
-    /// A task's environment was built. Environments from the cache have no event.
+    /// A task's environment was built. No event is sent for an environment from the cache.
     EnvironmentBuilt { task: String, seconds: f64 },
     /// The first try of the trial starts.
     Started { trial: TrialId, arm: String },
@@ -18,26 +18,26 @@ pub enum Progress {
     Resumed { trial: TrialId, arm: String, step: u64 },
     /// Another process is running the trial.
     Elsewhere { trial: TrialId, arm: String },
-    /// Another worker finished the trial. At least one worker has been active since then.
+    /// Another worker finished the trial.
     EndedElsewhere { trial: TrialId, arm: String },
     /// Another worker considered this worker dead and took over the trial.
     TakenOver { trial: TrialId, arm: String },
     /// The worker that ran the trial is gone, and this worker continues the trial. `worker`
     /// contains the name of the earlier worker and how its job ended.
     WorkerLost { trial: TrialId, arm: String, worker: String },
-    /// The trial was interrupted and restarts.
+    /// The trial was interrupted, cannot be resumed and starts over.
     NotResumed { trial: TrialId, arm: String, why: String },
     /// The trial ended earlier; its submission is being graded now.
     GradingRecorded { trial: TrialId, arm: String },
-    /// A file of the trial differs from the record. `then` says what Proctor does about it.
+    /// A file of the trial differs from the record. `then` says how Proctor handles the difference.
     Damaged { trial: TrialId, what: String, then: &'static str },
-    /// A shared limit is used up.
+    /// The trial was not started, because a shared limit is used up.
     NotStarted { trial: TrialId, arm: String, scope: BudgetScope, budget: BudgetKind },
     /// A request started waiting.
     Waiting { trial: TrialId, arm: String, waiting: WaitNotice },
     /// A request waited this many seconds for a shared limit or the endpoint's rate limits.
     Waited { trial: TrialId, arm: String, seconds: f64 },
-    /// The current activity of the sandbox or the model.
+    /// The trial's current activity in the sandbox or at the model.
     Does { trial: TrialId, arm: String, doing: TrialActivity },
     /// A step ended.
     Stepped { trial: TrialId, arm: String, step: u64 },
@@ -46,8 +46,8 @@ pub enum Progress {
     /// The sandbox of a try could not be closed. The try still counts; the next run removes
     /// leftovers.
     NotClosed { trial: TrialId, arm: String, fault: Fault },
-    /// The trial has an outcome. It is graded next, unless its ending is unfinished
-    /// (`Ending::is_unfinished`), in which case this is its last event.
+    /// The trial has an outcome. The trial is graded next, unless its ending is unfinished
+    /// (`Ending::is_unfinished`). In that case, this is the trial's last event.
     Ended { trial: TrialId, arm: String, outcome: Box<Outcome> },
     /// The trial has a verdict. This is its last event.
     Graded { trial: TrialId, arm: String, verdict: Box<Verdict> },
@@ -58,7 +58,7 @@ pub enum Progress {
 /// A trial's activity between two events of its journal.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TrialActivity {
-    /// A request is in flight.
+    /// The trial is waiting for a response from the model.
     Asks,
     /// A response arrived. Gives its input and output tokens, and its cost in US dollars if there
     /// is a price.

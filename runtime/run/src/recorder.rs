@@ -1,4 +1,5 @@
-//! The only writer of a try's record. It guards the journal, blobs and snapshots with one lock.
+//! Writes a try's record. All writes to the journal, blobs and snapshots go through the recorder,
+//! under one lock.
 
 use std::{
     collections::BTreeMap,
@@ -37,8 +38,8 @@ pub(crate) enum ActivityUpdate {
     Does(TrialActivity),
 }
 
-/// Shared by the session, the gateway's sink and the egress ledger, which all write to the same
-/// journal.
+/// Writes a try's record. The session, the gateway's sink and the egress ledger share one recorder,
+/// because they write to the same journal.
 pub(crate) struct Recorder {
     /// The trial's blobs.
     blobs: Blobs,
@@ -56,25 +57,27 @@ struct OpenRecord {
     tool_calls: u64,
     responders: Responders,
     changes: RequestChanges,
-    /// Tool outputs since the last request, as pairs of call ID and text hash.
+    /// Tool outputs since the last request, as pairs of a call's ID and the output's hash.
     shown: Vec<(String, String)>,
     /// Entries of the work directory that the scaffold hid from its client.
     hidden: BTreeMap<RawPath, SnapshotEntry>,
-    /// Limits for the state outside the work directory. `None` if the trial cannot be resumed, in
-    /// which case nothing is kept.
+    /// Limits for the state outside the work directory. `None` if the trial cannot be resumed, so
+    /// that this state is not recorded.
     limits: Option<OutsideLimits>,
     /// State outside the work directory, as last reported by the sandbox.
     reported_outside: Option<OutsideState>,
-    /// Keep the complete state, no matter how long it takes.
+    /// Whether to record the complete state outside the work directory, no matter how long that
+    /// takes.
     keeps_all: bool,
-    /// The next snapshot is the last. It is graded, and nothing resumes from it.
+    /// Whether the next snapshot is the last one. The last snapshot is graded, and no try resumes
+    /// from it.
     is_ending: bool,
-    /// The last attempt to keep the state outside the work directory failed.
+    /// Whether the last attempt to record the state outside the work directory failed.
     is_unkept: bool,
 }
 
-/// Makes a snapshot report hidden entries as unchanged unless the agent has replaced them. `tree`
-/// is the tree before the snapshot.
+/// Changes a snapshot reply so that hidden entries appear unchanged, unless the agent has replaced
+/// them. `tree` is the tree before the snapshot.
 fn preserve_hidden(
     hidden: &BTreeMap<RawPath, SnapshotEntry>,
     tree: &Tree,
@@ -129,14 +132,15 @@ impl Recorder {
         Arc::new(Self { blobs, on_now, meter: OnceLock::new(), state: Mutex::new(state) })
     }
 
-    /// Appends one event under the current step.
+    /// Appends one event to the current step.
     pub(crate) async fn append(&self, event: Event) -> Result<(), Fault> {
         self.append_at(self.step(), event).await
     }
 
-    /// Appends an event under the given step, which may already be over, and flushes it. Responses
-    /// and endings are also fsynced, so that they are not paid for again after a crash. Tool
-    /// outputs have their own events, so they are omitted from the request that repeats them.
+    /// Appends an event to the given step, which may already be over, and flushes the journal.
+    /// Responses and endings are also fsynced, so that a crash never causes a second payment for a
+    /// response. Tool outputs have their own events, so they are omitted from the requests that
+    /// repeat them.
     pub(crate) async fn append_at(&self, step: u64, mut event: Event) -> Result<(), Fault> {
         let durable = matches!(
             event,
@@ -187,22 +191,22 @@ impl Recorder {
         self.state.lock().await.journal = None;
     }
 
-    /// Returns the number of tool calls, whether the scaffold or its client ran them.
+    /// Returns the number of tool calls. It includes calls by the scaffold and by its client.
     pub(crate) async fn tool_calls(&self) -> u64 {
         self.state.lock().await.tool_calls
     }
 
-    /// Returns the responders of the try's responses.
+    /// Returns the models and endpoints that sent the try's responses.
     pub(crate) async fn responders(&self) -> Responders {
         self.state.lock().await.responders.clone()
     }
 
-    /// Returns the changes made to the try's requests.
+    /// Returns the changes that Proctor made to the try's requests.
     pub(crate) async fn changes(&self) -> RequestChanges {
         self.state.lock().await.changes.clone()
     }
 
-    /// Adds the counts of an interrupted try.
+    /// Adds the responder and change counts of an interrupted try.
     pub(crate) async fn add_resumed_counts(
         &self,
         responders: &Responders,
@@ -218,9 +222,9 @@ impl Recorder {
         self.meter.get().map_or(0, |meter| meter.steps())
     }
 
-    /// Starts the agent's clock. From now on the meter determines the step.
+    /// Starts the agent's clock. From then on, the meter determines the current step.
     pub(crate) fn set_meter(&self, meter: Arc<Meter>) {
-        // Ignore the error: a try sets only one meter.
+        // `set` fails only if a meter is already set, and a try sets its meter only once.
         let _ = self.meter.set(meter);
     }
 
@@ -252,15 +256,16 @@ impl Recorder {
         self.state.lock().await.limits = Some(limits);
     }
 
-    /// Like `record_outside`, but no matter how long it takes, because grading uses everything that
-    /// the agent changed.
+    /// Like `record_outside`, but waits for the complete state no matter how long that takes,
+    /// because grading uses everything that the agent changed.
     pub(crate) async fn record_all_outside(&self, limits: OutsideLimits) {
         let mut state = self.state.lock().await;
         (state.limits, state.keeps_all) = (Some(limits), true);
     }
 
-    /// Marks the next snapshot as the last. Returns whether that snapshot is needed even if the
-    /// work directory's final tree is known: a state that cannot be resumed can still be graded.
+    /// Marks the next snapshot as the last one. Returns whether that snapshot is needed even if the
+    /// work directory's final tree is known. This is the case if the state outside the work
+    /// directory could not be recorded after the last step, because the final attempt may succeed.
     pub(crate) async fn mark_last_snapshot(&self) -> bool {
         let mut state = self.state.lock().await;
         state.is_ending = true;
@@ -305,7 +310,8 @@ impl Recorder {
                 state.reported_outside = None;
                 None
             }
-            // A state that cannot be kept matters only if the trial is interrupted.
+            // Not a fault: a state that could not be recorded matters only if the trial is
+            // interrupted.
             LayerState::Unkept(why) => Some(OutsideState::Unkept(why)),
             LayerState::Same => state.reported_outside.clone(),
             LayerState::Changed(layer) => {
@@ -341,9 +347,9 @@ impl Recorder {
             }
         }
         let mut contents = SnapshotSink { blobs: &self.blobs, shared: fresh, new: None, bytes: 0 };
-        // Scan both concurrently: listing changes outside the work directory takes the engine as
-        // long as walking a repository takes the agent. A fresh outside scan sets the baseline, so
-        // it has to come last.
+        // Scan both concurrently: the engine needs as long to list changes outside the work
+        // directory as the sandbox agent needs to walk a repository. A fresh scan of the outside
+        // sets the baseline, so it has to come last.
         let asked = match fresh {
             true => None,
             false => self.outside_request(workdir, fresh).await,
@@ -358,8 +364,8 @@ impl Recorder {
         let mut reply = match replied {
             Ok(reply) => reply,
             Err(SnapshotError::Sink(error)) => return Err(record_fault(error)),
-            // If the agent made its work unreadable, use the last readable tree. If this returned a
-            // fault instead, an agent could avoid being scored.
+            // If the agent made its work unreadable, use the last readable tree. With a fault
+            // instead, an agent could avoid being scored.
             Err(SnapshotError::Sandbox(error)) if !fresh && error.refusal_kind().is_some() => {
                 let note = json!({ "snapshot_refused": error.to_string() });
                 self.append(Event::Noted { note: note.as_object().cloned().unwrap_or_default() })
@@ -388,8 +394,8 @@ impl Recorder {
         };
         let mut outside = looked?.unwrap_or_default();
         bytes += outside.bytes;
-        // Scan if this is the first scan, or if the snapshot found repositories that the request
-        // did not include.
+        // Scan the outside again if this is the first scan, or if the snapshot found repositories
+        // that the earlier request did not include.
         if fresh || changed + removed > 0 {
             let now = self.outside_request(workdir, fresh).await;
             if let Some(now) = now.filter(|now| asked.as_ref() != Some(now)) {
@@ -404,7 +410,7 @@ impl Recorder {
         Ok(tree)
     }
 
-    /// Makes every later snapshot report these paths, and everything below them, as they are in
+    /// Makes every later snapshot report these paths, and everything below them, in the state of
     /// the last snapshot.
     pub(crate) async fn hide(&self, paths: &[RawPath]) {
         let mut state = self.state.lock().await;
@@ -414,7 +420,8 @@ impl Recorder {
         state.hidden = hidden;
     }
 
-    /// Restores the recorded state in the sandbox. Later changes are recorded relative to it.
+    /// Restores the recorded state in the sandbox. Later changes are recorded relative to this
+    /// state.
     pub(crate) async fn restore(
         &self,
         handle: &SandboxHandle,
@@ -462,7 +469,8 @@ impl Recorder {
 /// Stores a snapshot's contents as blobs while they arrive.
 struct SnapshotSink<'a> {
     blobs: &'a Blobs,
-    /// Share the content that the agent starts with among trials of the same task.
+    /// Whether to share the blobs with other trials of the task. Only the files that the agent
+    /// starts with are shared.
     shared: bool,
     new: Option<BlobWriter>,
     bytes: u64,

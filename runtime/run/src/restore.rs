@@ -10,19 +10,21 @@ use proctor_sandbox_api::{
 };
 use proctor_types::{Cause, Fault, Layer};
 
-/// Number of concurrent file writes. Each write is a round trip that mostly waits.
+/// Number of concurrent file writes. Each write is a round trip to the sandbox and spends most of
+/// its time waiting.
 const MAX_CONCURRENT_WRITES: usize = 16;
 
-/// Restores `tree` below `workdir` exactly: file contents and modes, links and empty directories,
-/// and nothing else. New entries belong to `owner`, like those of an agent that ran as that user.
-/// Entries that are already correct are left alone, so the cost depends on what changed.
+/// Makes the directory `workdir` match `tree` exactly: file contents and modes, links and empty
+/// directories. Other entries are removed. New entries belong to `owner`, as if an agent running as
+/// that user had created them. Entries that are already correct are not rewritten, so the cost
+/// depends on the number of changes.
 ///
-/// Times and hard links are not restored, because snapshots do not contain them. `outside.rs`
-/// restores the content of `.git` and everything outside the work directory.
+/// Times and hard links are not restored, because snapshots do not contain them. The contents of
+/// `.git` and everything outside the work directory are restored in `outside.rs`.
 ///
 /// # Errors
-/// A blob is missing from the record, or the restored tree differs from the record. The error names
-/// the first path that differs.
+/// Fails if a blob is missing from the record, or if the restored tree differs from the record. The
+/// error names the first path that differs.
 pub(crate) async fn restore(
     handle: &SandboxHandle,
     workdir: &RawPath,
@@ -61,7 +63,7 @@ async fn snapshot(
     }
 }
 
-/// Discards content, because only the manifest is compared.
+/// Discards file contents, because only the manifest is compared.
 struct DiscardSink;
 
 impl BlobSink for DiscardSink {
@@ -88,7 +90,7 @@ struct Workdir<'a> {
 
 impl Workdir<'_> {
     /// Removes entries that the tree does not contain or that have a different kind in the tree.
-    /// Removing a directory also removes its content.
+    /// Removing a directory also removes its contents.
     async fn remove(&self, now: &Tree, tree: &Tree) -> Result<(), Fault> {
         let mut gone: BTreeSet<&[u8]> = BTreeSet::new();
         for (path, entry) in &now.entries {
@@ -116,8 +118,8 @@ impl Workdir<'_> {
         let changed = tree.entries.values().filter(|one| now.entries.get(&one.path) != Some(one));
         let (folders, others): (Vec<&SnapshotEntry>, Vec<&SnapshotEntry>) =
             changed.partition(|entry| entry.kind == EntryKind::Dir);
-        // In sorted order, a directory comes before its content. Keep directories writable until
-        // all content is written.
+        // The entries are sorted, so each directory precedes its contents. Keep directories
+        // writable until all contents are written.
         for folder in &folders {
             self.create_folder(folder, folder.mode | 0o700).await?;
         }

@@ -1,5 +1,5 @@
-//! Reads the journal of an interrupted or faulted try: its responses, tool results, file tree and
-//! spent budget.
+//! Reads the state of an interrupted or faulted try from its journal: responses, tool results, file
+//! tree and spent budget.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -25,35 +25,37 @@ pub(crate) struct ResumePoint {
     pub(crate) try_number: u32,
     /// The tree that the agent started with.
     pub(crate) base: String,
-    /// The tree to continue with.
+    /// The tree with which the try continues.
     pub(crate) tree: String,
-    /// Every recorded response. The last response has no calls if they must run again.
+    /// Every recorded response, with its finished tool calls. The last response has none if its
+    /// calls must run again.
     pub(crate) steps: VecDeque<RecordedStep>,
     pub(crate) whole_steps: u64,
-    /// Sequence number of the last event that is kept.
+    /// Sequence number of the last event that still counts after resuming.
     pub(crate) stands_to: u64,
     pub(crate) used: PriorUsage,
     pub(crate) malformed: u64,
-    /// Tool calls that are kept.
+    /// Number of tool calls that do not run again.
     pub(crate) tool_calls: u64,
-    /// The models and endpoints that sent its responses.
+    /// The models and endpoints that sent the try's responses.
     pub(crate) responders: Responders,
-    /// Changes made to its requests.
+    /// Changes that Proctor made to the try's requests.
     pub(crate) changes: RequestChanges,
     /// Whether the record contains the limit that ended the trial.
     pub(crate) limit_recorded: bool,
-    /// The record contains the final response after that limit.
+    /// Whether the record contains the model's final response after that limit.
     pub(crate) last_words: bool,
-    /// The first messages without the remaining-budget notice, if they are known.
+    /// The conversation's first messages, without the notice about the remaining budget. `None` if
+    /// they are unknown.
     pub(crate) opening: Option<Vec<Message>>,
     /// The try's clock at its last event, in seconds.
     pub(crate) seconds: f64,
-    /// Blob with the state outside the work directory to restore. `None` means that of a fresh
+    /// Blob with the state outside the work directory to restore. `None` means the state of a fresh
     /// sandbox.
     pub(crate) outside: Option<String>,
     /// How interruptions have affected the try so far.
     pub(crate) interruptions: Interruptions,
-    /// The try is a fork that has not started yet.
+    /// Whether the try is a fork that has not started yet.
     pub(crate) just_forked: bool,
 }
 
@@ -85,25 +87,25 @@ struct Reader {
     opening: Vec<Message>,
     /// Time at which the agent's clock started.
     begun: f64,
-    /// Seconds on the journal's clock during which no agent ran.
+    /// Seconds on the journal's clock in which no agent ran.
     idle: f64,
     last: f64,
     /// The clock at the last response or snapshot.
     last_good: Clock,
-    /// The fault that ended the try, until a later try continues it.
+    /// The fault that ended the try. Cleared by the event that resumes the try.
     fault: Option<Fault>,
-    /// Number of responses when the try was resumed after a sandbox failure.
+    /// Number of responses that the try had when it was resumed after a sandbox failure.
     resumed_at: Option<usize>,
-    /// The sandbox failed again before the next response, so the calls of the last response
-    /// probably cause the failure.
+    /// Whether the sandbox failed again before the next response. The last response's tool calls
+    /// then probably cause the failure.
     stuck: bool,
     outside: Option<OutsideState>,
     interruptions: Interruptions,
-    /// The last event is a fork.
+    /// Whether the last event is a fork.
     just_forked: bool,
 }
 
-/// The journal's clock and the part of it spent waiting.
+/// The journal's clock, and the time up to then that was spent waiting.
 #[derive(Debug, Clone, Copy, Default)]
 struct Clock {
     seconds: f64,
@@ -174,8 +176,8 @@ impl Reader {
         );
         match event {
             Event::TryFailed { fault, .. } => {
-                // Don't charge the time that led to the fault, such as an hour of retries while an
-                // endpoint was down.
+                // Don't charge the time between the last good event and the fault, such as an hour
+                // of retries while an endpoint was down.
                 let Clock { seconds, waited, lost, waits } = self.last_good;
                 (self.last, self.waited, self.waits) = (seconds.max(self.begun), waited, waits);
                 self.lost = lost;
@@ -188,7 +190,7 @@ impl Reader {
             Event::TrialEnded { outcome, .. } => {
                 return match (&outcome.ending, &self.fault) {
                     (Ending::InfrastructureFault { .. }, Some(_)) => Ok(()),
-                    // Resuming means that the shared limit has been raised since.
+                    // The user resumes the trial because the shared limit has been raised.
                     (Ending::Budget { scope, .. }, None) if !scope.is_trial() => Ok(()),
                     _ => Err("it has ended".into()),
                 };
@@ -203,8 +205,8 @@ impl Reader {
                 if self.asks == 1 {
                     self.opening = ask.new.messages;
                 } else if self.asks == 2 {
-                    // The remaining-budget notice is sent in one request only, so the second
-                    // request contains the first messages without it.
+                    // A notice about the remaining budget is part of only one request, so the
+                    // second request contains the first messages without the notice.
                     let new = ask.new.messages.into_iter();
                     let count = self.opening.len();
                     self.opening.truncate(ask.kept);
@@ -306,7 +308,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Charges the sent requests to the main conversation.
+    /// Charges the sent requests, including failed ones, to the main conversation.
     fn settle(&mut self) {
         for (usage, cost) in std::mem::take(&mut self.sends) {
             self.spent.add(RequestClass::Main, &usage, cost, false);
@@ -334,14 +336,17 @@ impl Reader {
                 Some(digest)
             }
             Some(OutsideState::Unkept(why)) => {
-                return Ok(Err(format!("its state outside the work directory is lost: {why}")));
+                return Ok(Err(format!(
+                    "the state outside the work directory was not recorded: {why}"
+                )));
             }
         };
         let (mut malformed, mut tool_calls, mut in_tools) = (0, 0, Duration::ZERO);
         let mut steps = VecDeque::new();
         for (index, (answer, returned)) in self.steps.into_iter().enumerate() {
             let mut calls = VecDeque::new();
-            // Calls that ran after the last snapshot are not in its tree, so they run again.
+            // The last snapshot does not contain the effects of calls that ran after it, so these
+            // calls run again.
             for ToolResult { mut done, edited } in
                 returned.into_iter().filter(|_| index < self.whole_steps)
             {
@@ -392,7 +397,8 @@ impl Reader {
     }
 }
 
-/// Returns why the record cannot restore `tree` from `base`, if it cannot.
+/// Returns the reason why `tree` cannot be restored from the record, or `None` if it can. Files
+/// that are unchanged since `base` need not be recorded.
 pub(crate) fn unrestorable_reason(
     blobs: &Blobs,
     base: &str,
@@ -416,7 +422,7 @@ pub(crate) fn unrestorable_reason(
             _ => format!("{} is a pipe, a socket or a device", entry.path),
         }));
     }
-    // Read every blob first, so that an unrestorable trial is not left partially restored.
+    // Read every blob now, so that missing content is detected before the restoration starts.
     let files = base.diff(&tree).filter_map(|one| one.end);
     let mut contents =
         files.filter(|entry| entry.kind == EntryKind::File).filter_map(|entry| entry.hash.as_ref());
@@ -424,7 +430,8 @@ pub(crate) fn unrestorable_reason(
     lost.map(corruption_reason).transpose()
 }
 
-/// Turns missing or corrupt content into a reason. Disk read errors are still returned as errors.
+/// Converts an error about missing or corrupt content to a reason. Other read errors are returned
+/// as errors.
 fn corruption_reason(error: RecordError) -> Result<String, RecordError> {
     match error {
         RecordError::Corrupt { .. } => Ok(error.to_string()),

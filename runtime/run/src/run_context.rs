@@ -20,12 +20,12 @@ use crate::{
     LeakChecks, OutsideLimits, Progress, SharedMeters, VerdictCache,
 };
 
-/// State that all trials of a run share. Only an [`Execution`](crate::Execution) creates one.
+/// State that all trials of a run share. Only an [`Execution`](crate::Execution) creates a context.
 pub struct RunContext {
     pub(crate) run: Arc<RunDir>,
     pub(crate) backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
-    /// Scaffolds by arm ID if the arm has its own (its prompts may be a user's), otherwise by
-    /// scaffold name.
+    /// Scaffolds by scaffold name. A scaffold that belongs to a single arm, for example because of
+    /// user-defined prompts, has the arm's ID as its key.
     pub(crate) scaffolds: BTreeMap<String, Arc<dyn Scaffold>>,
     pub(crate) environments: Environments,
     pub(crate) leak_checks: LeakChecks,
@@ -33,7 +33,8 @@ pub struct RunContext {
     pub(crate) egress: Egress,
     pub(crate) shared: SharedMeters,
     pub(crate) grading: GradeOptions,
-    /// Machine capacity for gradings, in addition to the run's `jobs`.
+    /// The CPUs and memory that gradings may use. This limit applies in addition to the run's
+    /// `jobs`.
     pub(crate) capacity: Capacity,
     /// Limits concurrent patch computations.
     pub(crate) comparing: ComparisonLimit,
@@ -52,9 +53,9 @@ pub struct RunContext {
     pub(crate) outside: OutsideLimits,
     /// The fault table.
     pub(crate) faults: FaultPolicy,
-    /// Scopes that faults have halted.
+    /// Scopes in which no further trials start because of faults.
     pub(crate) halts: Halts,
-    /// For the `replay` scaffold: trajectories by arm name.
+    /// The trajectories for the `replay` scaffold, by arm name.
     pub(crate) replay: BTreeMap<String, PathBuf>,
     pub(crate) progress: UnboundedSender<Progress>,
     pub(crate) cancel: CancelSignal,
@@ -76,7 +77,7 @@ impl RunContext {
         })
     }
 
-    /// Sends progress to the receiver, if there still is one.
+    /// Sends a progress event. Does nothing if the receiver was dropped.
     pub(crate) fn send_progress(&self, progress: Progress) {
         let _ = self.progress.send(progress);
     }

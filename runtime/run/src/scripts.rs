@@ -36,7 +36,8 @@ impl Scripts {
         Ok(Self { served })
     }
 
-    /// Returns the arm with its script replaced by the URL that serves it.
+    /// Returns the arm, with the script's path replaced by the URL of the server that serves the
+    /// script.
     pub(crate) fn with_server_url(&self, arm: &Arm) -> Arm {
         let mut arm = arm.clone();
         if let Some(model) = &mut arm.model
@@ -47,7 +48,7 @@ impl Scripts {
         arm
     }
 
-    /// Returns a configuration's rate limits with the same replacement.
+    /// Returns the endpoints' rate limits, with the same replacement in their URLs.
     pub(crate) fn rates_with_server_urls<'a>(
         &self,
         tables: impl IntoIterator<Item = &'a EndpointRates>,

@@ -42,7 +42,7 @@ pub(crate) struct TrialSession {
     client: Client,
     /// Recorded responses that have not been replayed to the scaffold yet.
     past: VecDeque<RecordedStep>,
-    /// Results of the calls of the last replayed response.
+    /// Results of the tool calls in the last replayed response.
     recalled: VecDeque<FinishedToolCall>,
     /// Whether the record contains the response after the limit.
     last_words: bool,
@@ -58,11 +58,12 @@ pub(crate) struct Client {
     pub(crate) ending: watch::Receiver<bool>,
     /// Directory that stores the client's files.
     pub(crate) dir: TrialDir,
-    /// For a resumable trial: the context that signals when to stop after a step.
+    /// For a resumable trial, the context that signals when the trial must stop after its current
+    /// step.
     pub(crate) stops: Option<Arc<RunContext>>,
 }
 
-/// The parts of a session.
+/// The parts from which a session is created.
 pub(crate) struct SessionParts {
     pub(crate) brief: Brief,
     /// The task's sandbox.
@@ -104,13 +105,13 @@ impl TrialSession {
         self
     }
 
-    /// Stores content that an undo may need later. Returns its hash.
+    /// Stores a file's content, which an undo may need later, and returns its hash.
     fn store_content(&self, content: Option<&Vec<u8>>) -> Result<Option<String>, Fault> {
         content.map(|bytes| self.recorder.store_blob(bytes)).transpose()
     }
 
-    /// Takes the last snapshot, no matter how the loop ended, and returns its tree. If `frozen` is
-    /// set, reuses the last step's snapshot if there is one.
+    /// Takes the last snapshot, no matter how the loop ended, and returns the snapshot's tree. If
+    /// `frozen` is set, reuses the last step's snapshot, provided that there is one.
     pub(crate) async fn finish(&mut self, frozen: bool) -> Result<Arc<Tree>, Fault> {
         self.steps.finish(frozen).await
     }
@@ -123,7 +124,7 @@ impl TrialSession {
         self.meter.spent()
     }
 
-    /// Records the limit that ended the trial, once.
+    /// Records the limit that ended the trial, unless it is already recorded.
     pub(crate) async fn record_limit(
         &mut self,
         scope: BudgetScope,
@@ -137,8 +138,8 @@ impl TrialSession {
     }
 
     /// Handles a limit that is reached before `ask`. Requests a final response from the model if
-    /// the arm allows it. A failure of that request is only noted, because the trial is already
-    /// over.
+    /// the arm allows it. If that request fails, the failure is only recorded in a note, because
+    /// the trial is already over.
     async fn handle_exhausted_budget(
         &mut self,
         gateway: &TrialGateway,
@@ -166,7 +167,8 @@ impl TrialSession {
         self.recorder.append(Event::Noted { note: [why].into_iter().collect() }).await
     }
 
-    /// Returns the request to send, with the remaining budget added if the arm counts down.
+    /// Returns the request to send. If the arm discloses its remaining budget, adds a notice about
+    /// it.
     fn with_budget_notice<'a>(
         &self,
         ask: &'a ModelRequest,
@@ -207,14 +209,14 @@ impl Session for TrialSession {
         }
         self.steps.end_step().await?;
         if self.client.stops.as_ref().is_some_and(|context| context.cancel.is_winding_down()) {
-            // The record is complete up to here, so `resume` continues with the next request.
+            // Every earlier step is recorded, so `resume` continues with this request.
             return Err(CancelSignal::cancelled_fault().into());
         }
         let Some(gateway) = self.gateway.clone() else {
             return Err(Stop::Refused("this arm has no model".into()));
         };
-        // This is the only place where a limit ends a trial: after step N's snapshot and before
-        // request N+1.
+        // A limit ends a trial of a built-in loop here: after step N's snapshot and before request
+        // N+1.
         if let Some(kind) = gateway.reached_limit() {
             return Err(self.handle_exhausted_budget(&gateway, ask, kind).await);
         }
@@ -290,7 +292,7 @@ impl Session for TrialSession {
     async fn wait_for_end(&mut self) {
         let mut ending = self.client.ending.clone();
         if ending.wait_for(|ending| *ending).await.is_err() {
-            // The sender is gone, so wait forever. This future is dropped together with the trial.
+            // The sender was dropped, so wait until the trial drops this future.
             std::future::pending::<()>().await;
         }
     }
@@ -317,7 +319,7 @@ impl Session for TrialSession {
     async fn end_step(&mut self) -> Result<(), Stop> {
         self.steps.count_step();
         self.steps.end_step().await?;
-        // As for steps of a model, check the limit only after step N is complete.
+        // As with steps of a model, check the limit only after the step is complete.
         self.meter.reached_limit().map_or(Ok(()), |kind| Err(Stop::Budget(kind)))
     }
 

@@ -1,4 +1,4 @@
-//! Limits that trials share, and the spending of earlier invocations that counts towards them.
+//! Limits that trials share. The spending of earlier invocations counts toward these limits.
 
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
@@ -15,8 +15,8 @@ use proctor_types::{
 
 use crate::{Plan, error::record_fault};
 
-/// Margin for the time between counting a request and sending it. Without it, the endpoint could
-/// count one more request in its own window.
+/// Added to the rate window to cover the time between counting a request and sending it. Without
+/// this margin, the endpoint could count one more request in its own window.
 const RATE_WINDOW_MARGIN: Duration = Duration::from_secs(1);
 
 /// Meters for the shared limits of a run and its arms.
@@ -27,8 +27,8 @@ pub struct SharedMeters {
 }
 
 impl SharedMeters {
-    /// Creates the meters that the arms' budgets need. Reads spending from the journals of every
-    /// try, including discarded ones, because they were paid for.
+    /// Creates the meters that the arms' budgets need. Adds up the spending in the journals of
+    /// every try. Discarded tries are included, because they were paid for.
     pub fn load(run: &RunDir, plan: &Plan) -> Result<Self, Fault> {
         let limited = |arm: &Arc<Arm>| arm.budget.run.is_some() || arm.budget.arm.is_some();
         if !plan.arms.iter().any(limited) {
@@ -62,7 +62,8 @@ impl SharedMeters {
         self.arms.get(arm).into_iter().chain(&self.run).cloned().collect()
     }
 
-    /// Returns the shared limit that leaves no room for another trial of the arm, if any.
+    /// Returns the shared limit that is used up, so that no further trial of the arm can start, if
+    /// there is one.
     pub fn exhausted_limit(&self, arm: &ArmId) -> Option<(BudgetScope, BudgetKind)> {
         self.meters_for_arm(arm)
             .iter()
@@ -90,10 +91,10 @@ fn create_meter(
     )?))
 }
 
-/// Returns the endpoint tables with the limits that workers share.
+/// Returns the endpoint tables, extended by limits that all workers share.
 ///
 /// # Errors
-/// The run directory cannot be written.
+/// Fails if the run directory cannot be written.
 pub fn shared_rates(
     run: &RunDir,
     tables: Vec<EndpointRates>,

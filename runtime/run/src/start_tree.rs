@@ -1,4 +1,4 @@
-//! Reads the work directory at a trial's start from its record.
+//! Reads the initial state of a trial's work directory from the record.
 
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use proctor_types::{Event, Fault, Layer, TrialId, remove_discarded_events};
 
 use crate::error::record_fault;
 
-/// Returns the work directory at a recorded trial's start: masked and without hidden files.
+/// Returns the initial state of a recorded trial's work directory. It is masked and does not
+/// contain the task's hidden files.
 ///
 /// # Errors
-/// The record cannot be read, or the trial never started.
+/// Fails if the record cannot be read, or if the trial never started.
 pub fn trial_start_tree(run: &RunDir, id: &TrialId) -> Result<Arc<dyn InitialTree>, Fault> {
     let dir = run.trial_dir(id);
     let reading = read_journal(dir.trajectory_path()).map_err(record_fault)?;
@@ -32,7 +33,7 @@ pub fn trial_start_tree(run: &RunDir, id: &TrialId) -> Result<Arc<dyn InitialTre
     Ok(Arc::new(RecordedTree { digest, tree, blobs }))
 }
 
-/// A recorded tree and the blobs with its contents.
+/// A recorded tree, and the blobs that store its files' contents.
 pub(crate) struct RecordedTree {
     pub(crate) digest: String,
     pub(crate) tree: Arc<Tree>,

@@ -1,5 +1,5 @@
-//! The task as an arm's agent receives it. `[statement]` can remove its interfaces, show its tests
-//! or add its hints.
+//! Prepares the task as an arm's agent receives it. `[statement]` can remove interfaces, show tests
+//! or add hints.
 
 use std::sync::Arc;
 
@@ -9,24 +9,24 @@ use proctor_types::{DetailField, StatementSpec, Task};
 /// FeatureBench's `--without`.
 const INTERFACES: &str = "## Interface Descriptions";
 
-/// Start of FEA-Bench's definitions section, which follows an announcement line, and end of the
-/// statement.
+/// Markers in FEA-Bench's statements: the start of the definitions section, which follows an
+/// announcement line, and the end of the statement.
 const DEFINITIONS: [&str; 2] = ["<<NEW DEFINITIONS>>", "<<END>>"];
 /// Beginning of the announcement line.
 const DEFINITIONS_ANNOUNCEMENT: &str = "There are several new functions or classes";
 
 /// Beginnings of the section headings that contain signatures in statements of `proctor collect`
-/// and recipes: one section per file. At level 2, they also include the sections for the new
+/// and recipes: one section per file. At level 2, the statement also has sections for the new
 /// package and for the code that its interface refers to.
 const HEADINGS: [&str; 3] = ["## `", "## What `agent_code` must have", "## What the library has"];
 
-/// Template of a statement followed by hints, as the loader option `hints=true` produces it.
+/// Template for a statement followed by hints, which the loader option `hints=true` also produces.
 const HINTS_TEMPLATE: &str = include_str!("../../../prompts/swe-bench/hints.md.j2");
 
 /// Template of the line that tells the agent about a test file it can see.
 const VISIBLE_TEST_TEMPLATE: &str = include_str!("../../../prompts/featurebench/white.md.j2");
 
-/// Variable in that template.
+/// Variable in [`VISIBLE_TEST_TEMPLATE`].
 const PATH_VARIABLE: &str = "{{ path }}";
 
 /// Returns the task as an arm receives it. Its ID does not change.
@@ -37,8 +37,8 @@ pub fn apply_statement(task: &Arc<Task>, asked: StatementSpec) -> Arc<Task> {
     let mut given = task.as_ref().clone();
     if let Some(statement) = without_interfaces(&task.statement).filter(|_| !asked.interfaces) {
         given.statement = statement;
-        // Also remove them from the details, because some scaffolds build their own prompt from
-        // these.
+        // Also remove the interfaces from the details, because some scaffolds build their own
+        // prompt from the details.
         given.details.new_components = DetailField::default();
         if let Some(benchmark) = &mut given.benchmark {
             benchmark.details.new_components = DetailField::default();
@@ -64,12 +64,12 @@ pub fn has_interfaces(task: &Task) -> bool {
     without_interfaces(&task.statement).is_some()
 }
 
-/// Returns the statement without that section, or `None` if it has none.
+/// Returns the statement without its signature sections, or `None` if it has none.
 fn without_interfaces(statement: &str) -> Option<String> {
     if let Some(end) = statement.find(INTERFACES) {
         return Some(statement[..end].trim_end().to_owned());
     }
-    // A request may quote the marker, so search from the end.
+    // The feature request may quote the marker, so search from the end.
     let Some(mark) = statement.rfind(DEFINITIONS[0]) else { return without_sections(statement) };
     let before = statement[..mark].trim_end();
     let line = before.rfind('\n').map_or(0, |at| at + 1);
@@ -97,14 +97,15 @@ fn without_sections(statement: &str) -> Option<String> {
     found.then_some(kept)
 }
 
-/// Returns the issue discussion of the task's request, unless the statement already contains it.
+/// Returns the issue discussion about the task's feature request, unless the statement already
+/// contains this discussion.
 pub fn missing_hints(task: &Task) -> Option<&str> {
     let hints = task.details()?.discussion.text()?.trim();
     (!hints.is_empty() && !task.statement.contains(hints)).then_some(hints)
 }
 
-/// Returns the hidden files that contain the task's fail-to-pass tests, which `tests = true`
-/// shows. Tests that only a grading patch adds are omitted.
+/// Returns the hidden files that contain the task's fail-to-pass tests. `tests = true` shows these
+/// files to the agent. Files that only exist in a patch for grading are not included.
 pub fn shown_tests(task: &Task) -> Vec<String> {
     let holds = |path: &String| {
         task.fail_to_pass.iter().any(|id| {
@@ -122,8 +123,8 @@ fn with_tests(task: &Task, files: &[String]) -> String {
     let official =
         task.benchmark.as_ref().is_some_and(|benchmark| benchmark.name == "featurebench");
     let named = if official { &files[..1] } else { files };
-    // If the image sets the work directory, its path is not known yet. The agent starts there, so
-    // a relative path works.
+    // If the image sets the work directory, the directory's path is not known yet. The agent starts
+    // in the work directory, so a relative path works.
     let place = |file: &String| match task.workdir.as_str() {
         "" => file.clone(),
         workdir => format!("{workdir}/{file}"),

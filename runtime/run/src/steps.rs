@@ -1,5 +1,5 @@
-//! Ends each step with a snapshot of its tree, both for built-in loops and for clients in the
-//! sandbox.
+//! Ends each step with a snapshot of the work directory, both for built-in loops and for clients in
+//! the sandbox.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::recorder::{ActivityUpdate, Recorder};
 
 /// Takes a step's snapshot when the step is over, before the main conversation's next request is
 /// sent. That request comes from a built-in loop or from a client in the sandbox. The client waits
-/// for its response while the snapshot is taken. The meter settles each response and determines the
-/// step.
+/// for its response while the snapshot is taken. The meter counts the responses and thereby
+/// determines the current step.
 pub(crate) struct StepSnapshots {
     recorder: Arc<Recorder>,
     handle: Arc<SandboxHandle>,
@@ -27,7 +27,7 @@ pub(crate) struct StepSnapshots {
 }
 
 impl StepSnapshots {
-    /// `kept` is the last step that already has a snapshot in the record.
+    /// `kept` is the last step with a snapshot in the record.
     pub(crate) fn new(
         recorder: Arc<Recorder>,
         (handle, workdir): (Arc<SandboxHandle>, RawPath),
@@ -38,7 +38,7 @@ impl StepSnapshots {
         Arc::new(Self { recorder, handle, workdir, meter, stepped, kept: Mutex::new(kept) })
     }
 
-    /// Takes the last step's snapshot, unless it exists.
+    /// Takes the last step's snapshot, unless there already is one.
     pub(crate) async fn end_step(&self) -> Result<(), Fault> {
         let mut kept = self.kept.lock().await;
         let step = self.meter.steps();
@@ -92,7 +92,7 @@ impl ExchangeSink for StepSnapshots {
 
     async fn record_event(&self, step: u64, event: Event) -> Result<(), Fault> {
         if let Event::ModelAttempted { queued_seconds, .. } = &event {
-            // A back-off reports its length when it starts.
+            // A back-off reports its duration at its start, through `report_wait`.
             self.recorder.report(ActivityUpdate::Waited(*queued_seconds));
         }
         let answered = matches!(event, Event::ModelAnswered { .. });

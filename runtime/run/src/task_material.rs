@@ -5,14 +5,15 @@ use proctor_patch::{Body, FilePatch, Patch, Side, gold_patch};
 use proctor_scaffold_api::{Gold, GoldFile, Material};
 use proctor_types::{Fault, Layer, Task};
 
-/// Markers around FEA-Bench's request within its statement. The definitions lie outside.
+/// Markers around the feature request in an FEA-Bench statement. The definitions section is outside
+/// of them.
 const REQUEST_MARKERS: [&str; 2] = ["<request>", "</request>"];
 
-/// Returns a task's material. It contains the gold patch's paths and signatures but no other lines
-/// of its files.
+/// Returns a task's material. From the gold patch, it contains only the files' paths and the
+/// signatures of added definitions.
 ///
 /// # Errors
-/// The mask cannot be reversed.
+/// Fails if the mask cannot be reversed.
 pub(crate) fn task_material(task: &Task) -> Result<Material, Fault> {
     let gold = gold_patch(task).map_err(|error| {
         Fault::new(Layer::Setup, format!("cannot read the gold patch: {error}"))
@@ -83,7 +84,7 @@ fn added_signatures(file: &FilePatch) -> Vec<String> {
     side(Side::New).into_iter().filter(|signature| !kept.contains(&name(signature))).collect()
 }
 
-/// Returns the signature that starts on the first of these lines, up to its colon.
+/// Returns the signature that starts on the first line, up to the colon that ends the signature.
 fn signature(lines: &[String]) -> Option<String> {
     let first = lines.first()?;
     if !["def ", "async def ", "class "].iter().any(|word| first.starts_with(word)) {

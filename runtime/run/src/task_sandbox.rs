@@ -1,5 +1,5 @@
-//! Defines the limits and requirements of a task's sandboxes, and how records identify their
-//! environment.
+//! Computes the limits of a task's sandboxes, checks the task's requirements, and identifies the
+//! sandboxes' environment.
 
 use proctor_sandbox_api::{Backend, PreparedEnvironment};
 use proctor_setup::{LayerFindings, PREPARATION, ReadySandbox};
@@ -7,13 +7,14 @@ use proctor_types::{
     Arm, EnvironmentRecord, Fault, ResourceAmount, SandboxSpec, Task, cpu_variables, sha256_hex,
 };
 
-/// Returns the arm's limits, raised to the memory and CPUs that the task may use.
+/// Returns the arm's limits. They are raised to the task's memory and CPU limits if those are
+/// higher.
 pub fn sandbox_limits(arm: &Arm, task: &Task) -> SandboxSpec {
     raise_limits(arm, task, ResourceAmount::ceiling, ResourceAmount::ceiling)
 }
 
-/// Returns the share of the machine to reserve for a grading. It is based on the task's minimum
-/// needs.
+/// Returns the CPUs and memory to reserve for a grading: the arm's limits, raised to the task's
+/// minimum requirements if those are higher.
 pub(crate) fn reserved_limits(arm: &Arm, task: &Task) -> SandboxSpec {
     raise_limits(arm, task, ResourceAmount::floor, ResourceAmount::floor)
 }
@@ -34,7 +35,7 @@ fn raise_limits(
     limits
 }
 
-/// Returns the environment record of the task's sandbox.
+/// Returns a description of the task's environment for the record.
 pub(crate) fn environment_record(
     environment: &PreparedEnvironment,
     task: &Task,
@@ -48,8 +49,8 @@ pub(crate) fn environment_record(
     }
 }
 
-/// Returns a key for everything in a sandbox that affects a result, except its limits: the base,
-/// the preparation and the hidden files.
+/// Returns a key for everything in a sandbox that affects a result, except the sandbox's limits:
+/// the base, the preparation and the hidden files.
 pub(crate) fn environment_key(
     backend: &dyn Backend,
     environment: &PreparedEnvironment,
@@ -65,7 +66,8 @@ pub(crate) fn environment_key(
     sha256_hex(parts.join("\n").as_bytes())
 }
 
-/// Checks that the sandbox has the files and commands that its task names. Closes it if not.
+/// Checks that the sandbox has the files and commands that the task requires. Closes the sandbox if
+/// one is missing.
 pub(crate) async fn check_requirements(
     mut ready: ReadySandbox,
     task: &Task,

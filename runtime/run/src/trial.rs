@@ -16,10 +16,10 @@ use crate::{
     own_sandbox::ProgramSandbox, resume_point::ResumePoint,
 };
 
-/// Key of the note about a worker that died.
+/// Key of the journal note about a worker that died.
 const LOST_WORKER: &str = "lost_worker";
 
-/// Reason why a trial of an external agent restarts.
+/// The reason why an external agent's trial starts over instead of resuming.
 const NO_CONVERSATION: &str = "its scaffold cannot continue a conversation";
 
 /// How a trial ended.
@@ -31,7 +31,7 @@ pub struct TrialEnd {
     pub verdict: Option<Verdict>,
 }
 
-/// A trial and the context that its tries and gradings use.
+/// A trial, and the context in which its tries and gradings run.
 #[derive(Clone, Copy)]
 struct TrialRun<'a> {
     context: &'a Arc<RunContext>,
@@ -42,10 +42,10 @@ struct TrialRun<'a> {
     affected: &'a TrialLocation,
 }
 
-/// Runs a trial, or only its missing part: a recorded outcome is kept, and a recorded verdict is
-/// final. Returns `None` if the trial was not started, because a shared limit is used up, a fault
-/// halted its scope, or the endpoint rejected the arm's key or model in an earlier trial of this
-/// invocation.
+/// Runs the parts of a trial that the record does not contain yet. A recorded outcome is kept, and
+/// a recorded verdict is final. Returns `None` if the trial was not started, because a shared limit
+/// is used up, a fault halted its scope, or the endpoint rejected the arm's key or model in an
+/// earlier trial of this invocation.
 pub async fn run_trial(
     context: &Arc<RunContext>,
     id: &TrialId,
@@ -54,7 +54,8 @@ pub async fn run_trial(
 ) -> Result<Option<TrialEnd>, Fault> {
     let affected = TrialLocation::new(arm, id);
     let end = run_missing_parts(context, id, planned, arm, &affected).await;
-    // If not even the fault could be recorded, the run directory is usually the cause.
+    // Count the fault: if not even the trial's fault could be recorded, the cause is usually the
+    // run directory.
     end.inspect_err(|fault| context.count_fault(&affected, fault))
 }
 
@@ -65,13 +66,13 @@ async fn run_missing_parts(
     arm: &Arm,
     affected: &TrialLocation,
 ) -> Result<Option<TrialEnd>, Fault> {
-    // Don't create the directory here; the first try does. A trial that is not started leaves
-    // nothing.
+    // Don't create the directory here: the first try creates it, so a trial that is not started
+    // leaves no directory.
     let dir = context.run.trial_dir(id);
     let checked = check_and_restore(context, id, &dir)?;
     if checked.finished && checked.is_unrecoverable() {
         let outcome = checked.outcome.unwrap_or_else(|| {
-            fault_outcome(1, Fault::new(Layer::Record, "the trial's record is damaged"))
+            fault_outcome(1, Fault::new(Layer::Record, "the trial's record is corrupt"))
         });
         return Ok(Some(TrialEnd { outcome, verdict: None }));
     }
@@ -86,7 +87,7 @@ async fn run_missing_parts(
         return Ok(None);
     }
     if let (None, Some((scope, budget))) = (&finished, context.shared.exhausted_limit(&arm.id)) {
-        // Create no sandbox and no record: the trial waits for a `resume` with a higher limit.
+        // Create no sandbox and no record. The trial runs after a `resume` with a higher limit.
         let (trial, arm) = (id.clone(), arm.name.clone());
         context.send_progress(Progress::NotStarted { trial, arm, scope, budget });
         return Ok(None);
@@ -117,9 +118,9 @@ async fn run_missing_parts(
     Ok(Some(TrialEnd { outcome, verdict }))
 }
 
-/// Reads a trial's record, after it restores redundant files and reports corruption. For example,
-/// if Proctor was killed between the last event and `outcome.json`, the outcome is restored from
-/// the journal.
+/// Restores files that can be recreated from the rest of a trial's record, reports corruption, and
+/// reads the record. For example, if Proctor was killed between the last event and `outcome.json`,
+/// the outcome is restored from the journal.
 fn check_and_restore(
     context: &RunContext,
     id: &TrialId,
@@ -136,7 +137,7 @@ fn check_and_restore(
     }
     for damage in &checked.damage {
         let then = match damage.remedy {
-            // Don't rely on anything after the corrupted part. Keep the try as evidence.
+            // Don't rely on any data after the corrupt part. Keep the try as evidence.
             _ if !checked.finished => "starting a new try",
             _ => damage.remedy.hint(),
         };
@@ -190,7 +191,8 @@ async fn drive_with_retries(trial: TrialRun<'_>) -> Result<Outcome, Fault> {
         if context.cancel.is_stopping() {
             return Err(fault);
         }
-        // If the record is incomplete, the trial restarts. Only its steps are lost.
+        // If the recorded steps cannot be restored, the trial restarts. Such a restart does not
+        // count as a retry.
         let unrestored = past.is_some()
             && arm.forked_from.is_none()
             && (fault.layer, fault.cause) == (Layer::Record, Cause::Invalid);
@@ -223,8 +225,8 @@ async fn drive_with_retries(trial: TrialRun<'_>) -> Result<Outcome, Fault> {
         }
         if context.faults.is_resumable(&fault) {
             let (again, why) = resume_state(context, id, arm, dir)?;
-            // Don't report this reason: this scaffold always restarts, and the record already
-            // contains the fault.
+            // Don't report this reason: trials of this scaffold always restart, and the record
+            // already contains the fault.
             let why = why.filter(|why| why != NO_CONVERSATION);
             (interrupted, started_again) = (again, why.or(started_again));
         }
@@ -251,7 +253,7 @@ fn note_lost_worker(
     append(id, dir, 1, Event::Noted { note })
 }
 
-/// Returns the outcome of a try that faulted after its last event. The outcome in the journal
+/// Returns the outcome from the journal of a try that faulted after its last event. This outcome
 /// counts, no matter what failed afterwards.
 fn recorded_outcome(
     context: &RunContext,
@@ -271,9 +273,9 @@ fn recorded_outcome(
     }
 }
 
-/// Returns the interrupted or faulted try if the policies and its record allow resuming it, and
-/// reports progress either way. Otherwise returns why the try restarts, provided that its agent
-/// had received a response.
+/// Returns the interrupted or faulted try if the policies and the try's record permit resuming it.
+/// Otherwise, returns why the trial starts over, provided that the agent had received a response.
+/// Reports progress in both cases.
 fn resume_state(
     context: &RunContext,
     id: &TrialId,
@@ -282,12 +284,12 @@ fn resume_state(
 ) -> Result<(Option<ResumePoint>, Option<String>), Fault> {
     let journal = dir.trajectory_path();
     let resumable = can_resume(context.scaffold(arm)?.as_ref())?;
-    // Treat an unreadable journal as having no steps.
+    // If the journal is unreadable, assume that the try has no steps.
     let had_begun = || journal_spending(&journal).is_ok_and(|spent| spent.steps > 0);
     if !journal.exists() {
         return Ok((None, None));
     }
-    // Every scaffold can continue from the files of a fork.
+    // Every scaffold can start from the files of a fork.
     if !(resumable || arm.forked_from.is_some()) {
         return Ok((None, had_begun().then(|| NO_CONVERSATION.to_owned())));
     }
@@ -310,7 +312,7 @@ fn resume_state(
     }
 }
 
-/// Starts another try of a fork from the fork point.
+/// Prepares another try of a fork, which starts at the fork point.
 fn restart_fork(context: &RunContext, dir: &TrialDir, number: u32) -> Result<ResumePoint, Fault> {
     restart(dir, number)?;
     let read = ResumePoint::read(&dir.trajectory_path(), &context.run.trial_blobs(dir), &|_| false);
@@ -318,8 +320,8 @@ fn restart_fork(context: &RunContext, dir: &TrialDir, number: u32) -> Result<Res
     read.map_err(|why| Fault::new(Layer::Record, why).cause(Cause::Invalid))
 }
 
-/// Sets aside the files of an earlier try as evidence, whether it ran in this invocation or in one
-/// that was killed. Returns the new try's number.
+/// Sets aside the files of an earlier try as evidence, even if that try ran in an invocation that
+/// was killed. Returns the new try's number.
 fn begin_try(dir: &TrialDir) -> Result<u32, Fault> {
     let number = dir.next_try_number().map_err(record_fault)?;
     dir.begin_try(number).map_err(record_fault)?;
@@ -336,9 +338,9 @@ fn is_halted(context: &RunContext, arm: &Arm) -> Result<bool, Fault> {
 /// How a try starts: from the beginning, or from an earlier try.
 struct TryStart<'a> {
     number: u32,
-    /// The interrupted try to continue.
+    /// The interrupted try that this try continues.
     past: Option<&'a ResumePoint>,
-    /// Why it does not continue an earlier try.
+    /// Why this try does not continue an earlier one.
     started_again: Option<&'a str>,
 }
 
@@ -370,9 +372,9 @@ async fn run_try(trial: TrialRun<'_>, start: TryStart<'_>) -> Result<Outcome, Fa
     .await
 }
 
-/// Appends an event that the try itself could no longer write. If the try failed before it
-/// requested a sandbox, this creates its journal. Like every journal, it starts with the trial's
-/// identity.
+/// Appends an event to the journal of a try that could not write the event itself. If the try
+/// failed before it requested a sandbox, this creates its journal. Like every journal, it starts
+/// with the trial's identity.
 fn append(id: &TrialId, dir: &TrialDir, number: u32, event: Event) -> Result<(), Fault> {
     let path = dir.trajectory_path();
     let began = path.exists();
@@ -409,7 +411,7 @@ async fn grade_with_retries(trial: TrialRun<'_>) -> Result<Option<Verdict>, Faul
     };
     let mut done = 0;
     loop {
-        // `resume` grades the trials that still wait for grading.
+        // `resume` grades the remaining trials.
         if context.cancel.is_winding_down() {
             return Err(CancelSignal::cancelled_fault());
         }
@@ -473,8 +475,8 @@ fn report_grading_failure(
     None
 }
 
-/// Returns the patch that the trial's journal references. No other patch is ever graded instead,
-/// not even an empty one.
+/// Returns the patch that the trial's journal references. If that patch is missing or corrupt,
+/// returns a fault rather than another patch, such as an empty one.
 pub(crate) fn recorded_patch(
     context: &RunContext,
     id: &TrialId,

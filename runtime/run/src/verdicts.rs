@@ -1,4 +1,5 @@
-//! The verdict cache. Keys cover everything that a verdict depends on, and contain no paths.
+//! The verdict cache. Its keys cover everything that a verdict depends on. They contain no paths of
+//! the host.
 
 use std::{
     collections::BTreeSet,
@@ -15,8 +16,8 @@ use crate::error::record_fault;
 /// A directory of verdicts. Each is keyed by the SHA-256 of its task, patch, sandbox, preparation
 /// and grader.
 ///
-/// Unreadable entries count as missing, and write errors are ignored: a cache must never fail a
-/// run.
+/// Unreadable entries count as missing, and write errors are ignored, because a cache must never
+/// make a run fail.
 #[derive(Debug, Clone)]
 pub struct VerdictCache {
     folder: PathBuf,
@@ -60,7 +61,8 @@ impl VerdictCache {
     }
 
     pub(crate) fn store(&self, key: &str, graded: &GradingResult) {
-        // Don't cache these: another grading may stay within the time and memory limits.
+        // Don't cache a verdict with such evidence: another grading may stay within the time and
+        // memory limits.
         let passing = [TIMED_OUT, SANDBOX_KILLED];
         if graded.verdict.evidence.iter().any(|found| passing.contains(&found.kind.as_str())) {
             return;
@@ -77,8 +79,8 @@ impl VerdictCache {
         fs::write(beside.path().join("sum"), checksum(&text, &graded.log, &graded.raw))?;
         fs::write(beside.path().join("log.txt"), &graded.log)?;
         fs::write(beside.path().join("results.jsonl"), &graded.raw)?;
-        // The rename fails if the entry exists with the same content. The guard then removes the
-        // temporary directory.
+        // The rename fails if the entry already exists, which then has the same content. In that
+        // case, dropping the guard removes the temporary directory.
         fs::rename(beside.path(), folder)
     }
 }

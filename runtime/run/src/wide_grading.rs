@@ -1,5 +1,5 @@
-//! Computes the third verdict, `wide`: it runs all tests of the repository that pass with gold,
-//! this time with the graded patch.
+//! Computes the third verdict, `wide`. It covers all tests of the repository that pass with the
+//! gold patch, and runs them with the graded patch.
 
 use proctor_grade::{GradeOptions, GradingResult, procedure::is_official_only};
 use proctor_types::{Fault, PolicyVerdict, Task, plural};
@@ -11,16 +11,16 @@ const WIDE: &str = "wide";
 /// Maximum number of failed tests to list in a reason.
 const MAX_LISTED_TESTS: usize = 5;
 
-/// Adds a `wide` verdict: the result of all tests that passed in a run of gold. A task gets no
+/// Adds a `wide` verdict: the result of all tests that passed with the gold patch. A task gets no
 /// `wide` verdict in these cases:
 /// - only its benchmark runs its tests,
 /// - its results come from a report,
 /// - it starts from scratch,
 /// - it has no gold patch,
-/// - its suite does not end properly.
+/// - its test run crashes or times out.
 ///
 /// # Errors
-/// A sandbox or grading fault.
+/// Returns a sandbox or grading fault.
 pub(crate) async fn add_wide(
     context: &RunContext,
     handle: &GradingSandbox<'_>,
@@ -60,7 +60,7 @@ fn wide_verdict(task: &Task, wide: &GradingResult) -> PolicyVerdict {
             let named = failed[..failed.len().min(MAX_LISTED_TESTS)].join(", ");
             format!("of {all} that pass with gold, these fail: {named}{more}")
         }
-        // All tests passed, but other evidence keeps the run from being resolved.
+        // All tests passed, but other evidence prevents the task from counting as resolved.
         (Some(strict), []) if !strict.resolved => strict.why.clone(),
         _ => format!("of {all} that pass with gold, none fail"),
     };

@@ -12,13 +12,13 @@ use proctor_types::{Cause, Fault, Layer, Task};
 /// Maximum size in bytes of a file to patch.
 const FILE_LIMIT: u64 = 64 << 20;
 
-/// The reason why a patch was not applied. Either the patch or the sandbox is at fault.
+/// Why a patch was not applied: either the patch is invalid or the sandbox failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
     /// The patch is invalid. This counts as the patch's result and is not retried.
     #[error(transparent)]
     Patch(#[from] PatchError),
-    /// The sandbox failed. The attempt does not count.
+    /// The sandbox failed. This failure does not count against the patch.
     #[error(transparent)]
     SandboxHandle(SandboxError),
 }
@@ -28,7 +28,7 @@ pub enum ApplyError {
 pub struct AppliedPatch {
     /// The changed paths.
     pub paths: Vec<RawPath>,
-    /// Parts that were skipped or interpreted differently, one sentence each.
+    /// The parts of the patch that were skipped or interpreted differently, as one sentence each.
     pub left_out: Vec<String>,
 }
 
@@ -36,9 +36,9 @@ pub struct AppliedPatch {
 /// the first byte is written, so a patch that does not apply changes nothing.
 ///
 /// Deletions come before additions. Otherwise, an addition could turn a directory into a link, and
-/// a later deletion below it would delete the link's target. A directory that becomes a file is
-/// removed completely, including files that interpreters left in it. New files belong to `owner`.
-/// Without an owner, they belong to root.
+/// a later deletion below it would delete the link's target. If a file replaces a directory, the
+/// whole directory is removed, including files that interpreters left in it. New files belong to
+/// `owner`, or to root if there is none.
 pub async fn apply_patch(
     handle: &SandboxHandle,
     workdir: &RawPath,
@@ -52,8 +52,8 @@ pub async fn apply_patch(
     Ok(apply_changes(handle, workdir, patch, owner, resolve).await?.paths)
 }
 
-/// Like [`apply_patch`], but for graded patches: tolerates what Git and benchmark harnesses
-/// tolerate ([`Patch::resolve_lenient`]).
+/// Like [`apply_patch`], but for graded patches: accepts every deviation that Git and benchmark
+/// harnesses accept ([`Patch::resolve_lenient`]).
 pub async fn apply_graded_patch(
     handle: &SandboxHandle,
     workdir: &RawPath,
@@ -96,7 +96,7 @@ async fn apply_changes(
         let (path, done) = match change {
             Change::Write { path, bytes, mode } => {
                 let full = workdir.join(&path);
-                // Replace a link at this path. Never follow it.
+                // Replace a link at this path instead of following it.
                 let free = match in_the_way.contains(&path) {
                     true => handle.remove_beneath(workdir, &full).await,
                     false => Ok(()),
@@ -142,7 +142,7 @@ async fn apply_changes(
 /// for a task without a mask.
 ///
 /// # Errors
-/// A setup fault if the mask does not apply, or a sandbox fault if the sandbox fails.
+/// Returns a setup fault if the mask does not apply, or a sandbox fault if the sandbox fails.
 pub async fn apply_mask(handle: &SandboxHandle, task: &Task) -> Result<(), Fault> {
     let Some(mask) = task.mask.as_deref().filter(|mask| !mask.trim().is_empty()) else {
         return Ok(());
@@ -163,8 +163,8 @@ pub async fn apply_mask(handle: &SandboxHandle, task: &Task) -> Result<(), Fault
 /// The entry at a path before the patch.
 enum ExistingEntry {
     Nothing,
-    /// A directory, or any other entry that is neither a file nor a link; a patch cannot express
-    /// those.
+    /// A directory, or another entry that is neither a file nor a link. Patches cannot represent
+    /// such entries.
     Folder,
     Content(CurrentFile),
 }

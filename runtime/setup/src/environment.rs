@@ -1,4 +1,4 @@
-//! Turns a task's environment into the specification that a back end builds.
+//! Converts a task's environment to the specification from which a back end builds a layer.
 
 use std::{path::Path, time::Duration};
 
@@ -14,7 +14,7 @@ const SETUP_LIMIT: Duration = Duration::from_secs(1800);
 /// are resolved against `base_dir`.
 ///
 /// # Errors
-/// An environment fault that names the path or package.
+/// Returns an environment fault that names the path or package.
 pub async fn layer_spec(
     task: &Task,
     sources: &Sources,
@@ -44,9 +44,9 @@ pub async fn layer_spec(
 }
 
 /// Returns a set-up line that makes the task's user the owner of the work directory and the home
-/// directory. It runs after the task's own lines. It is part of the environment, because running it
-/// in each sandbox would copy every file. If the image defines the user, the line only creates a
-/// missing home directory.
+/// directory. The line runs after the task's own set-up lines. It is part of the environment,
+/// because a change of owners in each sandbox would copy every file. If the image defines the user,
+/// the line only creates a missing home directory.
 fn owner_line(task: &Task) -> Option<String> {
     let (user, home) = (task.user.as_deref()?, task.user_home()?);
     let values = [("user", user), ("home", home.as_str()), ("work", task.workdir.as_str())];
@@ -55,9 +55,10 @@ fn owner_line(task: &Task) -> Option<String> {
     Some(format!("{}; {FIND_USER}{then}", values.join("; ")))
 }
 
-/// A user that exists in the sandbox keeps its group and home; the home that commands use is a
-/// link to it. A number without an entry is also used as the group, which is how commands run as
-/// that user. A name without an entry is skipped here; the check of the task's user reports it.
+/// Shell code that looks up the user's group, number and home directory in `/etc/passwd`. If the
+/// user has an entry, its group is used, and the home directory that commands use becomes a link to
+/// the user's own. A number without an entry is also used as the group, as when commands run. For a
+/// name without an entry, nothing is done here: the check of the task's user reports the error.
 const FIND_USER: &str = r#"name="${user%%:*}"; group="$name"; number=; own=; \
 if [ -f /etc/passwd ]; then while IFS=: read -r login _ uid gid _ dir _; do \
 if [ "$login" = "$name" ] || [ "$uid" = "$name" ]; then group="$gid"; number="$uid"; own="$dir"; break; fi; \
@@ -66,8 +67,8 @@ case "$name" in *[!0-9]*) [ -n "$number" ] || exit 0 ;; esac; \
 case "$user" in *:*) group="${user#*:}" ;; esac; \
 "#;
 
-/// Also makes folders writable, because a source on a read-only share may have folders that only
-/// root can write.
+/// Shell code that gives the directories to the user. It also makes them writable, because a source
+/// on a read-only share may contain directories that only root can write to.
 const GIVE_FOLDERS: &str = r#"of() { ls -ldn "$1" 2>/dev/null | { read -r _ _ owner _; echo "$owner"; }; }; \
 mkdir -p "$work" && \
 if [ -n "$number" ] && [ -d "$own/." ] && [ "$(of "$own/.")" = "$number" ] && [ ! -e "$home" ]; \
@@ -75,16 +76,16 @@ then mkdir -p "${home%/*}" && ln -s "$own" "$home"; \
 else mkdir -p "$home" && chown -R -h "$name:$group" "$home"; fi && \
 chown -R -h "$name:$group" "$work" && chmod -R u+rwX "$work""#;
 
-/// Creates missing directories. Existing ones stay as they are in the image.
+/// Shell code that creates missing directories. Existing ones stay as they are in the image.
 const MAKE_HOME: &str = r#"mkdir -p "$work"; [ -e "$home" ] || \
 if [ -n "$number" ] && [ -d "$own/." ]; then mkdir -p "${home%/*}" && ln -s "$own" "$home"; \
 else mkdir -p "$home" && chown -h "$name:$group" "$home"; fi"#;
 
-/// Checks that the local files of a task's source exist. Reads no content, so that it can be used
-/// to check a plan.
+/// Checks that the local files of a task's source exist. Does not read the files, so that the check
+/// of a plan can use this function.
 ///
 /// # Errors
-/// An environment fault that names the missing path.
+/// Returns an environment fault that names the missing path.
 pub fn check_source(task: &Task, base_dir: &Path) -> Result<(), Fault> {
     let (path, is_there, what): (_, fn(&Path) -> bool, _) = match &task.source {
         Some(Source::Path { path }) => (path, Path::is_dir, "folder"),
@@ -102,11 +103,11 @@ pub fn check_source(task: &Task, base_dir: &Path) -> Result<(), Fault> {
         .context(&task.id))
 }
 
-/// Returns the base of a task's sandboxes. Fetches and builds nothing, so that it can be used to
-/// check a plan.
+/// Returns the base of a task's sandboxes. Fetches and builds nothing, so that the check of a plan
+/// can use this function.
 ///
 /// # Errors
-/// An environment fault if an archive or directory is missing.
+/// Returns an environment fault if an archive or directory is missing.
 pub fn sandbox_base(task: &Task, base_dir: &Path) -> Result<Base, Fault> {
     let fault =
         |what: String| Fault::new(Layer::Environment, what).cause(Cause::Invalid).context(&task.id);
@@ -119,14 +120,11 @@ pub fn sandbox_base(task: &Task, base_dir: &Path) -> Result<Base, Fault> {
         }
         let folder = base_dir.join(dockerfile);
         if !folder.join("Dockerfile").is_file() {
-            return Err(fault(format!(
-                "{} does not contain a file `Dockerfile`",
-                folder.display()
-            ))
-            .hint(
-                "set `environment.dockerfile` to the folder of the build context; relative \
-                       paths start at the folder of the task's file",
-            ));
+            return Err(fault(format!("{} does not contain a `Dockerfile`", folder.display()))
+                .hint(
+                    "set `environment.dockerfile` to the folder of the build context, relative \
+                       to the folder of the task's file",
+                ));
         }
         let folder = std::fs::canonicalize(&folder);
         return folder
@@ -135,8 +133,8 @@ pub fn sandbox_base(task: &Task, base_dir: &Path) -> Result<Base, Fault> {
     }
     match (&environment.image, &environment.base) {
         (Some(image), None) => {
-            // Reject a mistyped path here. Otherwise it would be taken for an image name and fail
-            // later at a registry.
+            // Reject a mistyped path here. Otherwise, Proctor would treat the path as an image
+            // name, and the pull from a registry would fail later.
             let file = base_dir.join(image);
             if file.is_file() {
                 return std::fs::canonicalize(&file)
@@ -183,10 +181,10 @@ mod tests {
         task
     }
 
-    /// Returns a task with these directories and its user's ID.
+    /// Returns a task with these directories, and the ID of the task's user.
     fn task_in(work: &Path, home: &Path) -> (u32, Task) {
         let me = fs::metadata(work).unwrap().uid();
-        // Without root, a file's owner can only be the current user.
+        // Only root can change a file's owner, so a normal user must test with its own ID.
         let user = if me == 0 { 54321 } else { me };
         let mut task = task(Some(&user.to_string()));
         task.workdir = work.display().to_string();
@@ -248,7 +246,7 @@ mod tests {
         task.environment.base = None;
         task.environment.dockerfile = Some("context".into());
         let missing = sandbox_base(&task, folder.path()).unwrap_err();
-        assert!(missing.what.contains("does not contain a file `Dockerfile`"), "{missing}");
+        assert!(missing.what.contains("does not contain a `Dockerfile`"), "{missing}");
         std::fs::create_dir(folder.path().join("context")).unwrap();
         std::fs::write(folder.path().join("context/Dockerfile"), "FROM scratch\n").unwrap();
         let found = sandbox_base(&task, folder.path()).unwrap();

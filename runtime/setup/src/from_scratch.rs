@@ -1,4 +1,4 @@
-//! The initial state of a task whose agent gets no source.
+//! Prepares the work directory for a task whose agent starts without the source.
 
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
 use proctor_types::{Fault, FromScratch};

@@ -8,22 +8,22 @@ use proctor_types::{Fault, Task};
 
 use crate::{apply_mask, hidden_copies::HiddenCopies, leak_check::LeakPolicy};
 
-/// Hidden content that is not removed from a work directory. Normally there is none, but a
-/// benchmark's own procedure may need some of it.
+/// Hidden content that is not removed from a work directory. Normally everything is removed, but a
+/// benchmark's own procedure may need some of the content.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeptContent {
     /// The files that the task declares as hidden.
     pub hidden_files: bool,
-    /// Repositories. The procedure's commands query them.
+    /// Repositories, which the procedure's commands query.
     pub history: bool,
 }
 
 /// Removes a task's hidden content: applies the mask, and removes hidden paths, history, caches,
-/// bytecode and the copies that the leak check found. This is the same for the agent and for the
-/// code under test.
+/// bytecode and the copies that the leak check found. The same content is removed for the agent and
+/// for the code under test.
 ///
 /// # Errors
-/// A setup fault if the mask does not apply, or a sandbox fault if the sandbox fails.
+/// Returns a setup fault if the mask does not apply, or a sandbox fault if the sandbox fails.
 pub async fn remove_hidden_content(
     handle: &SandboxHandle,
     task: &Task,

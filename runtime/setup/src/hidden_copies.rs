@@ -1,13 +1,14 @@
-//! The copies of hidden content that were found in a sandbox, and what happened to them.
+//! Lists the copies of hidden content that were found in a sandbox, and how each was handled.
 
 use std::collections::BTreeMap;
 
 use proctor_sandbox_api::wire::RawPath;
 
-/// Copies that were hidden in a sandbox, and copies that the test tools get nevertheless.
+/// The copies that were hidden in a sandbox, and the exceptions: copies that test tools receive or
+/// that were not removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HiddenCopies {
-    /// What was removed, as sentences for the record.
+    /// The removed copies, as sentences for the record.
     pub removed: Vec<String>,
     pub lent: Vec<ProvidedModule>,
     pub kept: Vec<KeptCopy>,
@@ -15,10 +16,10 @@ pub struct HiddenCopies {
     pub(crate) leaks: Vec<RawPath>,
 }
 
-/// A module that is missing in the sandbox. The test tool gets it when it starts.
+/// A module that was removed from the sandbox, but that the test tool receives when it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProvidedModule {
-    /// Path in the environment.
+    /// The module's path in the environment.
     pub place: RawPath,
     /// File contents by path below the import root.
     pub files: BTreeMap<String, Vec<u8>>,
@@ -28,7 +29,7 @@ pub struct ProvidedModule {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptCopy {
     pub place: String,
-    /// Why it is needed.
+    /// Why the copy is needed.
     pub why: String,
 }
 
@@ -37,7 +38,7 @@ impl HiddenCopies {
         Self { copies, ..Self::default() }
     }
 
-    /// Returns the paths that [`crate::remove_hidden_content`] removes below the work directory.
+    /// Returns the paths below the work directory that [`crate::remove_hidden_content`] removes.
     pub(crate) fn workdir_paths(&self) -> impl Iterator<Item = &RawPath> {
         self.copies.iter().chain(&self.leaks)
     }

@@ -1,12 +1,12 @@
-//! Completes a task from its image.
+//! Completes a task with settings from its image.
 
 use proctor_types::{Cause, Fault, ImageSettings, Layer, Task};
 
 /// Returns the task with the settings that its image declares. The variables of a Harbor task may
 /// refer to environment variables of this machine.
 ///
-/// A variable is not set on this machine. The fault contains its name but no values, which are
-/// never recorded.
+/// Fails if a variable is not set on this machine. The fault contains the variable's name. Values
+/// are never recorded.
 pub fn with_image_settings(task: &Task, image: &ImageSettings) -> Result<Task, Fault> {
     if task.harbor.is_none() {
         return Ok(task.with_image_settings(image));

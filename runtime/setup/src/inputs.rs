@@ -13,7 +13,7 @@ pub const LOGS: &str = "/logs";
 /// executable. If `empties` is set, existing content at that path is removed first.
 ///
 /// # Errors
-/// The sandbox rejects an entry or is gone.
+/// Fails if the sandbox rejects an entry or is gone.
 pub async fn copy_inputs(
     handle: &SandboxHandle,
     at: &str,
@@ -48,7 +48,7 @@ pub async fn copy_inputs(
 /// Creates log directories that all users can write to, as in Harbor's containers.
 ///
 /// # Errors
-/// The sandbox rejects a directory or is gone.
+/// Fails if the sandbox rejects a directory or is gone.
 pub async fn create_log_dirs(handle: &SandboxHandle, names: &[&str]) -> Result<(), SandboxError> {
     let (root, logs) = (RawPath::from("/"), RawPath::from(LOGS));
     let found = handle.stat(&logs).await?;

@@ -1,4 +1,4 @@
-//! Shares work that many trials need. The first trial does the work.
+//! Shares the results of work that many trials need. The first trial does the work.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,7 +7,7 @@ use tokio::sync::Mutex;
 
 type Cell<V> = Arc<Mutex<Option<Result<V, Fault>>>>;
 
-/// Results by key. The first caller does the work; the others wait for it.
+/// Results by key. The first caller computes a result, and the others wait for it.
 ///
 /// A permanent fault is cached, because every later caller would get the same one. A transient
 /// fault is not cached, so the next caller tries again.
@@ -21,8 +21,8 @@ impl<K: Ord, V> Default for Memo<K, V> {
 }
 
 impl<K: Ord, V: Clone> Memo<K, V> {
-    /// Returns the value of `key`, and computes it with `work` if it is missing. `may_pass` says
-    /// whether the next caller may succeed after a fault.
+    /// Returns the value of `key`. If there is none, computes the value with `work`. `may_pass`
+    /// returns whether a fault is transient, so that the next caller should try again.
     pub async fn get_or_compute(
         &self,
         key: K,
@@ -48,12 +48,13 @@ impl<K: Ord, V: Clone> Memo<K, V> {
         kept.as_ref().and_then(|kept| kept.as_ref().ok()).cloned()
     }
 
-    /// Whether the value of a key exists.
+    /// Whether there is a value for this key.
     pub async fn has(&self, key: &K) -> bool {
         self.get_cached(key).await.is_some()
     }
 
-    /// Removes the value of a key. Called when the object that it refers to was removed.
+    /// Removes the value of a key. Call this if the object to which the value refers no longer
+    /// exists.
     pub async fn forget(&self, key: &K) {
         self.0.lock().await.remove(key);
     }

@@ -1,5 +1,5 @@
-//! Prepares every sandbox of a task, for the agent and for the tests. Removes everything that the
-//! task hides.
+//! Prepares a task's sandboxes, both for the agent and for the tests. Preparation removes copies of
+//! the content that the task hides.
 
 use std::collections::BTreeMap;
 
@@ -20,16 +20,17 @@ use crate::{
 /// Maximum number of bytes to provide to the test tool.
 const MAX_PROVIDED_BYTES: usize = 32 << 20;
 
-/// The code that will run in a sandbox.
+/// The purpose of a sandbox, which determines how leaks are handled.
 #[derive(Debug, Clone, Copy)]
 pub enum Purpose<'a> {
-    /// An agent. Either no hidden content is left in the sandbox, or the sandbox is rejected.
+    /// To run an agent. Either no hidden content is left in the sandbox, or the sandbox is
+    /// rejected.
     Driving(OnFinding),
-    /// Code under test that the grader starts. Modules that the test tool needs to start are
-    /// provided only to the tool, where the code under test cannot reach them.
+    /// To run tests that the grader starts. Modules that the test tool needs at its start are
+    /// provided only to the tool, in a way that the code under test cannot access.
     Testing,
-    /// Code under test that a benchmark's own commands start. Files that these commands need are
-    /// not removed.
+    /// To run tests that a benchmark's own commands start. Files that these commands need are not
+    /// removed.
     Procedure { commands: &'a str },
 }
 
@@ -41,9 +42,9 @@ pub struct Preparation<'a> {
     /// Copies of the task's secrets in the environment.
     pub findings: &'a LayerFindings,
     pub limits: &'a SandboxSpec,
-    /// Mounts for an agent's sandbox. Code under test gets none.
+    /// Mounts for an agent's sandbox. Sandboxes for tests have none.
     pub mounts: &'a [Mount],
-    /// Used for labels and messages.
+    /// The sandbox's name in labels and messages.
     pub label: String,
 }
 
@@ -54,11 +55,12 @@ pub struct ReadySandbox {
 }
 
 impl Preparation<'_> {
-    /// Opens the sandbox, and removes copies in the environment before anything else runs in it.
+    /// Opens the sandbox, and removes hidden content that the environment contains before anything
+    /// else runs.
     ///
     /// # Errors
-    /// A setup fault that names the paths if hidden content cannot be removed, or may not be
-    /// removed from an agent's sandbox. A sandbox fault if the sandbox fails.
+    /// Returns a setup fault that names the paths if hidden content cannot be removed, or may not
+    /// be removed from an agent's sandbox. Returns a sandbox fault if the sandbox fails.
     pub async fn open(&self, purpose: Purpose<'_>) -> Result<ReadySandbox, Fault> {
         let (task, findings) = (self.task, self.findings);
         let mut hidden = HiddenCopies {
@@ -85,8 +87,8 @@ impl Preparation<'_> {
                 Action::Reject => refused.push(leak.clone()),
             }
         }
-        // Check this before opening a sandbox, which could not change the result. If there are more
-        // findings than reported, the others cannot be hidden.
+        // Check this now, because the result does not depend on the sandbox. If the scan found more
+        // leaks than it reported, the others cannot be hidden.
         let on_finding = match purpose {
             Purpose::Driving(on_finding) => on_finding,
             Purpose::Testing | Purpose::Procedure { .. } => OnFinding::Remove,
@@ -124,8 +126,8 @@ impl Preparation<'_> {
         }
     }
 
-    /// Copies the library that shows the task's time to programs. Variables make the task's
-    /// commands load it.
+    /// Copies the library that makes programs see the task's clock. Environment variables make the
+    /// task's commands load the library.
     async fn copy_clock_library(&self, handle: &SandboxHandle) -> Result<(), Fault> {
         if self.task.clock.is_none() {
             return Ok(());
@@ -157,15 +159,15 @@ impl Preparation<'_> {
                 true if leak.remove.as_ref().is_some_and(|path| policy.is_importable(path)) => {
                     Action::Lend
                 }
-                true => Action::Keep("the test tool loads it".into()),
+                true => Action::Keep("the test tool loads this file".into()),
                 false => Action::Remove,
             },
             Purpose::Procedure { commands } => {
                 if findings.tools.needs(leak) {
-                    return Ok(Action::Keep("the test tool is installed with it".into()));
+                    return Ok(Action::Keep("the file was installed with the test tool".into()));
                 }
                 if task.from_scratch.is_some() && leak.kind == LeakKind::ImportableCopy {
-                    let why = "the procedure's tests may use the library for something else";
+                    let why = "the procedure's tests may need the library for other purposes";
                     return Ok(Action::Keep(why.into()));
                 }
                 match policy.find_tool(commands, leak.place.as_str()) {
@@ -176,8 +178,8 @@ impl Preparation<'_> {
         })
     }
 
-    /// Reads the provided modules, then removes all findings. Paths from the host are already
-    /// absent in the sandbox, so they are read on the host.
+    /// Reads the modules that are provided to the test tool, then removes all findings. Host paths
+    /// are already absent from the sandbox, so such modules are read on the host.
     async fn remove_findings(
         &self,
         handle: &SandboxHandle,
@@ -214,7 +216,7 @@ impl Preparation<'_> {
 
 enum Action {
     Remove,
-    /// Remove it, but provide it to the test tool by other means.
+    /// Remove the leak from the sandbox, but provide the module to the test tool by other means.
     Lend,
     Keep(String),
     Reject,
@@ -224,7 +226,8 @@ fn too_large_fault(place: &RawPath) -> Fault {
     Fault::new(Layer::Setup, format!("{place} is too large to be provided to the test tool"))
 }
 
-/// Whether to provide a file. Compiled copies don't work at another path.
+/// Whether to provide a file to the test tool. Compiled copies are not provided, because they don't
+/// work at another path.
 fn should_provide(name: &[u8]) -> bool {
     name != b"__pycache__" && !name.ends_with(b".pyc")
 }

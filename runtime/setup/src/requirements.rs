@@ -1,4 +1,5 @@
-//! Checks that a sandbox has the files and user that its task names, before anything runs in it.
+//! Checks that a sandbox has the work directory and user that the task specifies, before anything
+//! runs there.
 
 use proctor_sandbox_api::{Command, SandboxError, SandboxHandle, wire::RawPath};
 use proctor_types::{Cause, Fault, Layer, Task};
@@ -6,8 +7,8 @@ use proctor_types::{Cause, Fault, Layer, Task};
 /// Checks that the work directory and the user of a task exist.
 ///
 /// # Errors
-/// One of them is missing. Every sandbox of the task would fail in the same way, so the fault stops
-/// all trials of the task.
+/// Fails if one of them is missing. Every sandbox of the task would fail in the same way, so the
+/// fault stops all trials of the task.
 pub async fn check_workdir_and_user(handle: &SandboxHandle, task: &Task) -> Result<(), Fault> {
     let missing = |what: String, hint: &str| {
         Err(Fault::new(Layer::Setup, what).context(&task.id).cause(Cause::Missing).hint(hint))
@@ -25,7 +26,7 @@ pub async fn check_workdir_and_user(handle: &SandboxHandle, task: &Task) -> Resu
         let mut command = Command::new(["true"]);
         command.user = Some(user.clone());
         match handle.run(command).await {
-            // The program that this command names need not exist.
+            // The command could run as the user. It does not matter whether its program exists.
             Ok(_) => {}
             Err(SandboxError::Refused(refusal)) => {
                 let hint = "fix the task's `user`; `proctor doctor` shows whether sandboxes \
@@ -41,7 +42,7 @@ pub async fn check_workdir_and_user(handle: &SandboxHandle, task: &Task) -> Resu
     check_owned(handle, task).await
 }
 
-/// Checks that the task's user owns the work directory and the home.
+/// Checks that the task's user owns the work directory and the home directory.
 async fn check_owned(handle: &SandboxHandle, task: &Task) -> Result<(), Fault> {
     let (Some(user), Some(home)) = (&task.user, task.user_home()) else { return Ok(()) };
     let line = r#"[ -O . ] && [ -w . ] && [ -O "$HOME/." ] && [ -w "$HOME/." ]"#;

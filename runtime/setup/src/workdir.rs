@@ -1,4 +1,4 @@
-//! Prepares and inspects the work directory of a sandbox from the trusted side.
+//! Prepares and inspects a sandbox's work directory from the host, which is trusted.
 
 use proctor_sandbox_api::{
     SandboxHandle,
@@ -12,14 +12,15 @@ use crate::{
     leak_check::{LayerFindings, LeakReport, verify},
 };
 
-/// A snapshot lists files larger than this many bytes without their content.
+/// Maximum size in bytes of a file whose content is part of a snapshot. Larger files are only
+/// listed.
 pub const SNAPSHOT_FILE_LIMIT: u64 = 64 << 20;
 
 /// Maximum number of entries to visit in a work directory.
 pub const SNAPSHOT_ENTRY_LIMIT: u64 = 250_000;
 
-/// Bytes of content that one step may add to the record. Small files are recorded even above this
-/// limit.
+/// Maximum number of content bytes that one step may add to the record. Small files are recorded
+/// even if the limit is exceeded.
 pub const SNAPSHOT_CONTENT_LIMIT: u64 = 256 << 20;
 
 /// Returns the snapshot request for a task's work directory. The first snapshot captures
@@ -35,12 +36,12 @@ pub fn snapshot_request(workdir: &RawPath, fresh: bool) -> SnapshotRequest {
     }
 }
 
-/// Prepares the work directory for an agent. Then scans the whole sandbox and rejects it if it
-/// finds hidden content. `layer` contains the environment's findings, and `hidden` those that were
-/// hidden when the sandbox was opened. `on_finding` says how to handle findings.
+/// Prepares the work directory for an agent. Then scans the sandbox, and rejects it if hidden
+/// content remains. `layer` contains the environment's findings, and `hidden` the copies that were
+/// hidden when the sandbox was opened. `on_finding` determines how findings are handled.
 ///
 /// # Errors
-/// Every error here is a setup fault, so it never scores the trial as zero.
+/// Every error is an infrastructure fault, so it never scores the trial as zero.
 pub async fn prepare_for_agent(
     handle: &SandboxHandle,
     task: &Task,
@@ -48,8 +49,8 @@ pub async fn prepare_for_agent(
     hidden: &HiddenCopies,
     on_finding: OnFinding,
 ) -> Result<LeakReport, Fault> {
-    // A Harbor image is part of the task, so files that its author left in it stay, such as a Git
-    // history. The image never contained the solution or the tests.
+    // A Harbor image is part of the task, so files that the author left in the image stay, such as
+    // a Git history. The image contains neither the solution nor the tests.
     if task.harbor.is_some() {
         return Ok(LeakReport::default());
     }
@@ -57,8 +58,8 @@ pub async fn prepare_for_agent(
     if let Some(start) = &task.from_scratch {
         from_scratch::reset_workdir(handle, &workdir, start).await?;
     }
-    // Leave these copies for the scan below, because the policy decides whether they may be
-    // removed.
+    // Don't remove leaks here. The scan below finds them, and the policy decides whether they may
+    // be removed.
     let known = hidden.without_leaks();
     remove_hidden_content(handle, task, &known, KeptContent::default()).await?;
     check_hidden_removed(handle, task, &workdir).await?;

@@ -1,4 +1,5 @@
-//! `proctor tasks validate --attack`: grades the attack pack on each task, in the same way as gold.
+//! `proctor tasks validate --attack`: grades the built-in attacks on each task in the same way as
+//! gold.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -17,14 +18,15 @@ use crate::{
     open_files,
 };
 
-/// Subfolder of the validation's run: a separate run with one arm per attack.
+/// Subdirectory of the validation's run directory. It contains a separate run with one arm per
+/// attack.
 const FOLDER: &str = "attacks";
 
-/// The tasks to attack. A validation has already run gold and noop on them.
+/// The inputs of an attack run. A validation has already run gold and noop on the tasks.
 pub struct AttackTargets<'a> {
-    /// The attacks to run in addition to the tasks' own.
+    /// The built-in attacks to run, in addition to the attacks that the tasks define.
     pub pack: Vec<&'static Attack>,
-    /// The run of gold and noop.
+    /// The directory of the run in which gold and noop were graded.
     pub validated: &'a Path,
     pub config: &'a ConfigFile,
     pub tasks: &'a [PlannedTask],
@@ -34,7 +36,7 @@ pub struct AttackTargets<'a> {
     pub jobs: usize,
 }
 
-/// Returns the attacks of the pack that the user named, in pack order.
+/// Returns the built-in attacks that the user named, in the order in which Proctor lists them.
 pub fn select_attacks(named: &str) -> Result<Vec<&'static Attack>, CommandError> {
     let pack = pack().map_err(|why| anyhow::anyhow!(why))?;
     if named == ALL_ATTACKS {
@@ -50,7 +52,7 @@ pub fn select_attacks(named: &str) -> Result<Vec<&'static Attack>, CommandError>
     Ok(pack.iter().filter(|one| names.contains(&one.name.as_str())).collect())
 }
 
-/// Runs the pack. Returns `None` if interrupted.
+/// Runs the attacks and returns their certificate, or `None` if the run was interrupted.
 pub async fn attack(on: AttackTargets<'_>) -> Result<Option<AttackCertificate>, CommandError> {
     let attacks = AttackRun::new(&on.pack, on.validated, on.tasks, &on.config.sandbox)?;
     open_files::check(on.jobs, attacks.patch_count(), attacks.arms().iter())?;

@@ -16,8 +16,8 @@ use crate::{
     workers::{live_workers, submit_command, user_error},
 };
 
-/// How long workers may take to stop when asked. A worker closes its sandboxes within 15 s. After
-/// the timeout, the scheduler kills it.
+/// How long workers may take to stop after a cancel request. A worker closes its sandboxes within
+/// 15 s. Workers that are still live after the timeout are killed by the scheduler.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long to wait for killed workers. A killed worker counts as live until its lease expires.
 const KILL_TIMEOUT: Duration = Duration::from_secs(90);
@@ -29,7 +29,7 @@ pub async fn cancel(run: &Path) -> Result<ExitCode, CommandError> {
     let mut submissions = Submissions::read(run).map_err(user_error)?;
     if submissions.all.is_empty() {
         let what = format!("{}: no workers were submitted for this run", run.display());
-        let hint = "press Ctrl-C where the run was started, or send SIGTERM to its process";
+        let hint = "press Ctrl-C in the terminal that runs it, or send SIGTERM to the process";
         return Err(UserError::new(what).hint(hint).into());
     }
     let jobs: Vec<String> = submissions.all.iter().map(|one| format!("{}_", one.job)).collect();

@@ -18,8 +18,8 @@ use crate::{
 /// tasks without a gold solution. Returns `false` if the check was interrupted.
 ///
 /// # Errors
-/// Gold fails to resolve a task of the sample, or noop resolves one. Trials of such a task would be
-/// meaningless.
+/// Fails if gold does not resolve a task of the sample, or if noop resolves one. Trials of such a
+/// task would be meaningless.
 pub async fn check_tasks(
     arms: &[Arm],
     tasks: &[PlannedTask],

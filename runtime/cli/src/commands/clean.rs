@@ -1,8 +1,7 @@
 //! `proctor clean`: frees disk space by removing files that can be recreated.
 //!
-//! It removes only files whose names have a form that Proctor creates, because the cache may be a
-//! directory with other content. It never treats a run directory as a cache. It keeps files that a
-//! live run may be using.
+//! The cache directory may contain unrelated files, so `clean` removes only files with names that
+//! Proctor creates. It never removes run directories or files that a live run may be using.
 
 use std::{
     fs, io,
@@ -17,10 +16,11 @@ use proctor_types::{SandboxKind, plural};
 
 use crate::{assemble, cache_dir, error::CommandError, print::print_result};
 
-/// Whether Proctor creates names of this form.
+/// Returns whether a file name has a form that Proctor creates.
 type NameCheck = fn(&str) -> bool;
 
-/// Caches other than those of the back ends: path, label, and a check of the names.
+/// Caches that do not belong to a back end: path, label, and a check for the names of their
+/// entries.
 const CACHES: &[(&str, &str, NameCheck)] = &[
     ("sources/archives", "source archive", |name| {
         name.strip_suffix(".tar.gz").is_some_and(|digest| is_hex(digest, 64))
@@ -36,26 +36,28 @@ const CACHES: &[(&str, &str, NameCheck)] = &[
         let name = name.strip_suffix(".building").unwrap_or(name);
         name.rsplit_once('-').is_some_and(|(_, key)| is_hex(key, 16))
     }),
-    ("bundles/downloads", "package of a bundle", |name| match name.split_once('-') {
+    ("bundles/downloads", "bundle package", |name| match name.split_once('-') {
         Some(("sha256", digest)) => is_hex(digest, 64),
         Some(("sha512", digest)) => is_hex(digest, 128),
         _ => false,
     }),
-    ("programs", "program of an arm", |name| is_hex(name, 64) || name.starts_with(".making-")),
+    ("programs", "arm program", |name| is_hex(name, 64) || name.starts_with(".making-")),
     ("tasks", "built task", |name| {
         let stem = name.strip_suffix(".json").and_then(|stem| stem.rsplit_once('-'));
         stem.is_some_and(|(_, digest)| is_hex(digest, 16))
     }),
 ];
 
-/// Entries smaller than this are only summed up, because there are too many to list.
+/// Minimum size of an entry that is listed separately. There are too many smaller entries, so each
+/// cache has one line with their total.
 const MIN_LISTED_BYTES: u64 = 1 << 20;
 
 pub async fn clean(dry_run: bool, older_than: Option<Duration>) -> Result<ExitCode, CommandError> {
     let cache = cache_dir::default_cache_dir()?;
     let mut sum = Cleaner { dry_run, older_than, items: 0, bytes: 0 };
     if cache.is_dir() {
-        // Hold the lock until the end, so that a run that starts in the meantime waits.
+        // Hold the lock until `clean` has finished. A run that starts in the meantime waits for the
+        // lock.
         match cache_dir::try_lock_exclusive(&cache)? {
             None => tell!("skipped {}: a live run uses it", cache.display()),
             Some(_alone) => {
@@ -94,14 +96,14 @@ struct Cleaner {
 impl Cleaner {
     fn is_old_enough(&self, made: Option<SystemTime>) -> bool {
         let Some(least) = self.older_than else { return true };
-        // An entry without a date may be new, so keep it.
+        // An entry of unknown age may be new, so keep it.
         made.and_then(|made| made.elapsed().ok()).is_some_and(|age| age >= least)
     }
 
     async fn clean_backend(&mut self, backend: &Arc<dyn Backend>) -> Result<(), CommandError> {
         if !self.dry_run {
             for removed in backend.sweep().await? {
-                tell!("removed leftovers of a dead run: {removed}");
+                tell!("removed leftovers of a crashed run: {removed}");
             }
         }
         for kept in backend.cache_entries().await? {
@@ -122,14 +124,14 @@ impl Cleaner {
             .iter()
             .map(|(folder, kind, is_made)| ((*folder).to_owned(), *kind, *is_made))
             .collect();
-        // Datasets from the Hub have a folder per name and commit.
+        // Hugging Face datasets are stored as `hub/NAME/COMMIT`.
         for (name, _) in list_entries(&cache.join("hub"))? {
             folders.push((format!("hub/{name}"), "dataset", |name| is_hex(name, 40)));
         }
         for (folder, kind, is_made) in folders {
             let (mut small, mut bytes) = (0_u64, 0);
             for (name, path) in list_entries(&cache.join(&folder))? {
-                // A run is never treated as a cache, whatever its name.
+                // Never remove a run directory, even if its name looks like that of a cache entry.
                 if !is_made(&name) || path.join("run.json").exists() {
                     continue;
                 }
@@ -184,7 +186,8 @@ fn is_hex(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Lists the names with their paths; empty if the directory does not exist.
+/// Returns the sorted names and paths of a directory's entries. Empty if the directory does not
+/// exist.
 fn list_entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -199,7 +202,7 @@ fn list_entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     Ok(all)
 }
 
-/// Returns the total size of all files below a path in bytes. Symlinks are not followed, and
+/// Returns the total size, in bytes, of all files below a path. Symlinks are not followed, and
 /// unreadable entries count as zero.
 fn disk_usage(path: &Path) -> u64 {
     let Ok(found) = fs::symlink_metadata(path) else { return 0 };
@@ -209,8 +212,8 @@ fn disk_usage(path: &Path) -> u64 {
     fs::read_dir(path).into_iter().flatten().flatten().map(|entry| disk_usage(&entry.path())).sum()
 }
 
-/// Removes a file, a symlink or a directory, even if it contains directories that their owner
-/// cannot write. Sources may contain such directories.
+/// Removes a file, a symlink or a directory. Read-only subdirectories, which extracted sources may
+/// contain, are made writable first.
 fn remove(path: &Path) -> io::Result<()> {
     let removed = match fs::symlink_metadata(path)?.is_dir() {
         false => fs::remove_file(path),

@@ -23,7 +23,7 @@ use crate::{
     tasks,
 };
 
-/// The exit status of a collection without tasks.
+/// Exit status if a collection creates no tasks.
 const NO_TASK: u8 = 3;
 
 pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
@@ -133,7 +133,7 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
             sources: &sources,
             cache,
             jobs: args.jobs as usize,
-            // Collecting pull requests makes no random choices.
+            // `collect-pulls` makes no random choices, so it needs no seed.
             seed: String::new(),
             dry_run: false,
             attacks: AttackSelection::Sample(0),
@@ -150,12 +150,12 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
     Ok(print_outcome(&out, tasks > 0, rejects, "rejects.jsonl"))
 }
 
-/// Returns one search for each clone.
+/// Returns the search for pull requests in each clone.
 fn build_searches(args: &CollectPullsArgs) -> Result<Vec<PullSearch>, UserError> {
     let clones = &args.clones;
     for (option, given) in [("--pulls", args.pulls.len()), ("--repo", args.repo.len())] {
         if given > 0 && given != clones.len() {
-            let what = format!("{}, but {given} {option}", plural(clones.len(), "clone"));
+            let what = format!("{} given, but {given} {option}", plural(clones.len(), "clone"));
             let hint = format!("pass {option} once per clone, in the order of the clones");
             return Err(UserError::new(what).hint(hint));
         }
@@ -176,7 +176,8 @@ fn build_searches(args: &CollectPullsArgs) -> Result<Vec<PullSearch>, UserError>
     Ok(clones.iter().enumerate().map(search).collect())
 }
 
-/// Returns the directory's name: that of the only clone, or a generic one for several.
+/// Returns a name for the dataset's directory: the name of the clone if there is only one, and a
+/// generic name otherwise.
 fn dataset_name(searches: &[PullSearch]) -> String {
     match searches {
         [only] => {
@@ -188,8 +189,8 @@ fn dataset_name(searches: &[PullSearch]) -> String {
 }
 
 /// Collects from every clone. Returns the summary, the number of tasks, and the number of pull
-/// requests that did not become a task. A single clone becomes the dataset itself. Several clones
-/// get a subdirectory each, and a failing clone does not stop the others.
+/// requests that did not become tasks. A single clone's tasks are written to `out` itself. With
+/// several clones, each gets a subdirectory, and an error in one clone does not stop the others.
 async fn collect_clones(
     searches: &[PullSearch],
     out: &Path,
@@ -205,7 +206,7 @@ async fn collect_clones(
     for (index, search) in searches.iter().enumerate() {
         let clone = search.clone.display().to_string();
         let name = dataset_name(std::slice::from_ref(search));
-        // Two clones may have directories with the same name.
+        // Number the subdirectories, because the directories of two clones may have the same name.
         let folder = out.join(format!("{:02}-{name}", index + 1));
         tell(&format!("{clone}: {} of {}", index + 1, searches.len()));
         let collected = match search.clone.is_dir() {
@@ -222,7 +223,10 @@ async fn collect_clones(
                     clones.push(CloneCollection { folder, report });
                     continue;
                 }
-                format!("an earlier clone is also {}; distinguish them with --repo", report.repo)
+                format!(
+                    "an earlier clone also has the name {}; pass a --repo for each clone",
+                    report.repo
+                )
             }
             Err(CollectError::Nothing { what, hint }) => format!("{what} ({hint})"),
             Err(error) => error.to_string(),
@@ -260,26 +264,27 @@ fn command_error(error: CollectError) -> CommandError {
 /// Rejects an `--out` that is a file. Checked early, because a collection takes hours.
 fn reject_file(out: &Path) -> Result<(), UserError> {
     if out.exists() && !out.is_dir() {
-        let what = format!("--out {}: it is a file", out.display());
+        let what = format!("--out {} is a file", out.display());
         return Err(UserError::new(what).hint("pass a folder, or a path that does not exist yet"));
     }
     Ok(())
 }
 
-/// Rejects a dry run into a folder with tasks. A dry run creates no tasks and would overwrite the
-/// existing ones.
+/// Rejects a dry run if the output directory already contains tasks. A dry run would replace them
+/// with an empty list.
 fn reject_overwriting_tasks(out: &Path) -> Result<(), UserError> {
     let tasks = out.join("tasks.jsonl");
     match fs::metadata(&tasks) {
         Ok(file) if file.len() > 0 => {
-            let what = format!("{} has tasks, which a dry run would overwrite", tasks.display());
+            let what =
+                format!("{} contains tasks, which a dry run would overwrite", tasks.display());
             Err(UserError::new(what).hint("choose another folder with --out"))
         }
         _ => Ok(()),
     }
 }
 
-/// Whether a text has the form `2024-05-01`. Dates are compared as text.
+/// Whether a text has the form `2024-05-01`. Dates are compared as strings, so no other form works.
 fn is_day(text: &str) -> bool {
     let shape = |byte: u8| if byte.is_ascii_digit() { b'0' } else { byte };
     text.bytes().map(shape).eq(*b"0000-00-00")

@@ -88,7 +88,7 @@ fn exit_status(comparison: &Comparison) -> ExitCode {
     }
 }
 
-/// If arms of several runs have the same name, adds the id to the name.
+/// Appends the arm's id to the names of arms that share a name, as happens with several runs.
 pub fn disambiguate_arm_names(trials: &mut [TrialResult], arms: &[Arm]) {
     let mut named: BTreeMap<&str, u32> = BTreeMap::new();
     for arm in arms {

@@ -1,4 +1,4 @@
-//! `proctor completions` and `proctor man`: command descriptions for shells and `man`.
+//! `proctor completions` and `proctor man`: print shell completions and write man pages.
 
 use std::{fs, path::Path, process::ExitCode};
 
@@ -56,7 +56,7 @@ mod tests {
             let usage = command.render_usage().to_string();
             let usage = usage.trim_start_matches("Usage:").trim();
             let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-            // Each alias has a section here, like a separate command.
+            // An alias gets its own section, as if it were a separate command.
             write!(
                 out,
                 "\n## {}\n\n{about}\n\n```\n{usage}\n```\n\n",

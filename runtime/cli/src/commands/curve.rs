@@ -44,7 +44,7 @@ pub async fn curve(args: CurveArgs) -> Result<ExitCode, CommandError> {
         }
     } else if !args.every {
         return Err(UserError::new("nothing to compute")
-            .hint("pass budgets (`--at steps=10,50,100`), or find the first step that resolves (`--every`)")
+            .hint("pass budgets (`--at steps=10,50,100`), or `--every` to find each task's first resolving step")
             .into());
     }
     let mut drawing = CurveBuilder::new(&args.run, &record, arms).await?;
@@ -72,7 +72,7 @@ pub async fn curve(args: CurveArgs) -> Result<ExitCode, CommandError> {
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
 }
 
-/// The requested budgets, ascending.
+/// The requested budgets. All are of one kind and in ascending order.
 struct CurveBudget {
     name: &'static str,
     kind: PrefixBudget,
@@ -94,7 +94,7 @@ impl CurveBudget {
             "tokens" => ("tokens", PrefixBudget::Tokens),
             "cost" => ("cost", PrefixBudget::Cost),
             "seconds" => ("seconds", PrefixBudget::Seconds),
-            other => return Err(wrong(format!("`{other}` is not a kind of budget"))),
+            other => return Err(wrong(format!("unknown budget kind `{other}`"))),
         };
         let whole = matches!(kind, PrefixBudget::Steps | PrefixBudget::Tokens);
         let mut ats = Vec::new();
@@ -138,7 +138,7 @@ impl CurveBudget {
                 .max_by(|a, b| self.limit_or_infinity(a).total_cmp(&self.limit_or_infinity(b)));
             match larger {
                 Some(larger) => tell!(
-                    "note: skipped arm `{}`: its limit is {limit}, and `{}` has a larger one",
+                    "note: skipped arm `{}`: its limit is {limit}, and arm `{}` has a larger limit",
                     arm.name,
                     larger.name
                 ),
@@ -148,7 +148,7 @@ impl CurveBudget {
         kept
     }
 
-    /// Returns the limit as a number; infinite for an arm without one.
+    /// Returns the arm's own limit of this kind, or infinity if it has none.
     fn limit_or_infinity(&self, arm: &Arm) -> f64 {
         self.limit(arm).unwrap_or(f64::INFINITY)
     }
@@ -158,7 +158,8 @@ impl CurveBudget {
         canonical_json(&self.with_limit(arm, None).factors())
     }
 
-    /// Returns an error if the run has no data for one of the requested budgets.
+    /// Returns an error if the arm has no data for one of the requested budgets, or if its model
+    /// knew its budget. `allow_truncated` permits the latter.
     fn check(&self, arm: &Arm, allow_truncated: bool) -> Result<(), UserError> {
         let most = self.ats.last().copied().unwrap_or_default();
         if let Some(limit) = self.limit(arm).filter(|limit| most > *limit) {
@@ -171,7 +172,7 @@ impl CurveBudget {
         }
         if knows_budget(arm) && !allow_truncated {
             let what = format!(
-                "arm {}: its model knew its budget and might have behaved differently with a smaller one",
+                "arm {}: the model knew its budget and might have behaved differently with a smaller budget",
                 arm.name
             );
             return Err(UserError::new(what).hint(
@@ -183,12 +184,12 @@ impl CurveBudget {
         Ok(())
     }
 
-    /// Returns the arm with a smaller limit, which makes it a different arm.
+    /// Returns a copy of the arm with the limit `at`. The copy has a different id.
     fn limited_arm(&self, arm: &Arm, at: f64) -> Arm {
         self.with_limit(arm, Some(at)).with_computed_id()
     }
 
-    /// Returns the arm with another limit, or without one.
+    /// Returns a copy of the arm with the limit `at`, or without a limit. The id is not updated.
     fn with_limit(&self, arm: &Arm, at: Option<f64>) -> Arm {
         let mut arm = arm.clone();
         let budget = &mut arm.budget;
@@ -202,7 +203,7 @@ impl CurveBudget {
         arm
     }
 
-    /// Whether this limit ended the trial.
+    /// Whether the arm's limit of this kind is `at` and ended the trial.
     fn ended_trial(&self, ending: &Ending, arm: &Arm, at: f64) -> bool {
         let kind = match self.kind {
             PrefixBudget::Steps => BudgetKind::Steps,
@@ -227,12 +228,13 @@ struct CurveTrial {
     result: TrialResult,
     /// `None` if the trial has no verdict or its record is incomplete.
     prefixes: Option<Prefixes>,
-    /// Verdicts by the tree's hash. `None` if the tree has no verdict, as after a failed grading.
+    /// Verdicts by tree hash. `None` if a tree could not be graded.
     verdicts: BTreeMap<String, Option<Verdict>>,
 }
 
 impl CurveTrial {
-    /// Returns the verdict of a tree, or `None` if it is not yet known whether the tree has one.
+    /// Returns the grading result of a tree. The outer option is `None` if the tree has not been
+    /// graded, and the inner one if grading failed.
     fn known_verdict(&self, tree: &str) -> Option<&Option<Verdict>> {
         self.verdicts.get(tree)
     }
@@ -244,7 +246,7 @@ type PendingPatch = (Vec<u8>, Vec<(usize, String)>);
 struct CurveBuilder<'a> {
     path: &'a Path,
     record: &'a RunRecord,
-    /// The run's arms that are plotted.
+    /// The arms for which the curve is computed.
     arms: Vec<Arm>,
     trials: Vec<CurveTrial>,
     /// Created when the first tree has to be graded.
@@ -331,8 +333,9 @@ impl<'a> CurveBuilder<'a> {
         CurvePoint::from_trials((budget.name, at), &results, bound, truncated)
     }
 
-    /// Runs a sample with the smallest budget and compares it with the curve's verdicts. Skips gold
-    /// and similar arms, because they are deterministic. Returns `None` if interrupted.
+    /// Runs a sample of the tasks with the smallest budget and compares the results with the
+    /// curve's verdicts. Skips gold and similar arms, because they are deterministic. Returns
+    /// `None` if interrupted.
     async fn check(
         &mut self,
         budget: &CurveBudget,
@@ -400,7 +403,8 @@ impl<'a> CurveBuilder<'a> {
                 FirstResolvedSearch::new(trees.len(), end.is_some_and(|verdict| verdict.resolved))
             })
             .collect();
-        // Every search asks for one tree per round, so the trees of a round are graded in parallel.
+        // In each round, every search requests one tree. The trees of a round are graded in
+        // parallel.
         loop {
             let turn: Vec<(usize, usize)> = searches
                 .iter()
@@ -436,7 +440,8 @@ impl<'a> CurveBuilder<'a> {
         Ok(found.collect())
     }
 
-    /// Grades trees of trials that have no verdict yet. Equal patches are graded once.
+    /// Grades the requested trees, given as trial index and tree hash, that have no verdict yet.
+    /// Equal patches are graded once.
     async fn grade(&mut self, wanted: Vec<(usize, String)>) -> Result<(), CommandError> {
         // Group equal patches and the trees that need their verdict.
         let mut patches: BTreeMap<String, PendingPatch> = BTreeMap::new();
@@ -477,7 +482,7 @@ impl<'a> CurveBuilder<'a> {
                 (trial.id.clone(), trial.planned.clone(), Arc::clone(&trial.arm));
             let (context, permits) = (Arc::clone(&context), Arc::clone(&permits));
             running.spawn(async move {
-                // The semaphore is never closed.
+                // Ignore the result, because the semaphore is never closed.
                 let _permit = permits.acquire_owned().await;
                 let graded = grade_prefix(&context, &id, &planned, &arm, &patch).await;
                 (id, askers, graded)
@@ -503,7 +508,7 @@ impl<'a> CurveBuilder<'a> {
         Ok(())
     }
 
-    /// Returns the context. The back ends start on the first call.
+    /// Returns the run context. The first call creates it and starts the back ends.
     async fn run_context(&mut self) -> Result<Arc<RunContext>, CommandError> {
         if let Some(context) = &self.context {
             return Ok(Arc::clone(context));

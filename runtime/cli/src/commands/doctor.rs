@@ -1,4 +1,5 @@
-//! `proctor doctor`: checks what this machine supports, and says how to fix what it doesn't.
+//! `proctor doctor`: checks which features this machine supports, and explains how to enable the
+//! missing ones.
 
 use std::{path::Path, process::ExitCode, time::Duration};
 
@@ -12,16 +13,16 @@ use proctor_types::{Fault, Layer, OnFinding, SandboxKind, SandboxSpec, Task};
 
 use crate::{assemble, cache_dir, error::CommandError, print::print_result};
 
-/// A task that needs only a shell. Its set-up command makes the back end build a layer.
+/// A task that needs only a shell. It has a set-up command, so the back end must build a layer.
 const TASK: &str = r#"{
     "schema_version": 1, "id": "doctor", "statement": "",
     "environment": { "base": "host", "setup": ["true"] },
     "workdir": "/testbed", "fail_to_pass": [], "test_command": ["true"]
 }"#;
 
-/// Runs the kit and a trial on every back end that starts. A back end that does not start is
-/// reported with its hint. The exit status is 0 if at least one back end starts and all that start
-/// pass.
+/// Runs the conformance kit and a minimal trial on every back end that starts. A back end that does
+/// not start is reported with its hint. The exit status is 0 if at least one back end starts and
+/// all that start pass.
 pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
     let cache = cache_dir::default_cache_dir()?;
     let (mut works, mut fails) = (false, false);
@@ -54,7 +55,7 @@ pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
         let results = proctor_conformance::run_kit(backend.as_ref(), &prepared, !full).await;
         print_result(&format!("{name}:\n{}\n", proctor_conformance::render(&results)))?;
         print_result(&unenforced_limits(backend.as_ref(), &prepared).await)?;
-        // A skipped test is a feature that this machine lacks. Those were just listed.
+        // A skipped test means that this machine lacks a feature. It does not count as a failure.
         let mut well =
             results.iter().all(|result| result.passed || result.skipped_reason.is_some());
         match run_minimal_trial(backend.as_ref(), &cache).await {
@@ -74,7 +75,7 @@ pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
 /// task, so it cannot detect failures in the other steps of a trial.
 ///
 /// # Errors
-/// The step that failed, and why.
+/// Returns the step that failed, and the fault.
 async fn run_minimal_trial(
     backend: &dyn Backend,
     cache: &Path,
@@ -121,7 +122,8 @@ async fn run_minimal_trial(
     ran.and(closed)
 }
 
-/// Lists the limits that a normal sandbox does not enforce here, each with its hint.
+/// Lists the limits that sandboxes on this machine do not enforce, with hints on how to enforce
+/// them.
 async fn unenforced_limits(backend: &dyn Backend, prepared: &PreparedEnvironment) -> String {
     let (environment, limits) = (prepared.clone(), SandboxSpec::default());
     let spec =

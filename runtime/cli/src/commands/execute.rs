@@ -1,4 +1,4 @@
-//! Runs a plan in a run directory: the common part of `run`, `resume` and `tasks validate`.
+//! Runs a plan in a run directory. `run`, `resume` and `tasks validate` share this code.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -30,11 +30,11 @@ use crate::{
     workers::continuation,
 };
 
-/// Maximum number of trials to list individually when their faults could not be recorded. Most have
-/// the same fault.
+/// If faults cannot be recorded, at most this many of the affected trials are listed individually.
+/// Most of these trials have the same fault.
 const MAX_LISTED_TRIALS: usize = 3;
 
-/// Signals within this time of the first count as the same request.
+/// Signals that arrive within this time after the first one count as the same request.
 const REPEAT_WINDOW: Duration = Duration::from_secs(1);
 
 /// Why the run has to stop.
@@ -44,8 +44,8 @@ enum Interrupt {
     Key,
     /// A signal to terminate, or the terminal was closed.
     Ending,
-    /// The process should finish its current work and start nothing new. Its job is close to its
-    /// time limit.
+    /// The process's job is close to its time limit, so the process should finish its current work
+    /// and start nothing new.
     Drain,
 }
 
@@ -88,14 +88,15 @@ fn ignores_hangup() -> bool {
 /// How the execution of a plan ended.
 pub enum PlanOutcome {
     Interrupted,
-    /// The process finished its current work, as requested. Trials are left.
+    /// The process finished its current work, as requested. Some trials have not run.
     Drained,
     Done {
         /// Whether the message about `proctor resume` was printed.
         told_to_resume: bool,
-        /// Whether trials were left because this process has too little time for them.
+        /// Whether trials were not started because this process has too little time left.
         too_late: bool,
-        /// The trials that were already finished, as they were read at the start.
+        /// The trials that had already finished when the execution started, as read from the
+        /// record.
         finished: HashMap<TrialId, CheckedTrial>,
     },
 }
@@ -147,7 +148,7 @@ pub async fn execute_and_report(work: PreparedRun<'_>) -> Result<ExitCode, Comma
     print_visible(&report_text(&report, TextOptions::default()))?;
     let complete = report.arms.iter().all(|arm| arm.complete);
     if too_late && !complete {
-        tell!("the remaining time of this job is too short for the remaining trials");
+        tell!("this job has too little time left for the remaining trials");
         return Ok(ExitCode::from(UNFINISHED));
     }
     // A trial with a corrupt record is not retried until its record is restored.
@@ -157,7 +158,7 @@ pub async fn execute_and_report(work: PreparedRun<'_>) -> Result<ExitCode, Comma
         tell!("`{}` retries the trials without a verdict", continuation(&out));
     }
     for trial in &kept {
-        tell!("not graded again: {trial}: its earlier verdict is kept");
+        tell!("not graded again: {trial}; the earlier verdict is kept");
     }
     Ok(if complete && kept.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
 }
@@ -232,9 +233,9 @@ pub async fn execute_plan(
         tell!("{}", wrap_long_lines(&format!("{trial}: {fault}")));
     }
     if let Some(more) = unrecorded.len().checked_sub(MAX_LISTED_TRIALS).filter(|more| *more > 0) {
-        tell!("and {} more that could not be recorded", plural(more, "trial"));
+        tell!("not listed: {} whose faults could not be recorded", plural(more, "trial"));
     }
-    // The watcher stops when the execution ends.
+    // `close` ends the event stream, which stops the watcher.
     let ended = running.close(trials);
     let held: Vec<_> = ended.held.iter().map(|one| halt_message(&one.fault, one.trials)).collect();
     if let Some(watcher) = watcher {

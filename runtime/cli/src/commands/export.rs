@@ -32,11 +32,11 @@ use crate::{
     print::print_visible,
 };
 
-/// The file next to an export that lists what the format cannot represent.
+/// Name of the file, next to the export, that lists the data that the format cannot represent.
 pub const FIDELITY_FILE: &str = "fidelity.json";
 
-/// Maximum length of a name within a file name. A file name may have 255 bytes, which must include
-/// its other parts.
+/// Maximum length, in bytes, of a name that is part of a file name. File systems limit the whole
+/// file name to 255 bytes.
 const MAX_NAME_LENGTH: usize = 180;
 
 pub fn export(
@@ -115,10 +115,10 @@ struct Exporter<'a> {
     format: Format,
     fidelity: Fidelity,
     files: BTreeSet<PathBuf>,
-    /// Inspect archives, by arm name. All stay open, because the samples of different arms
-    /// alternate.
+    /// Archives in the Inspect format, by arm name. All stay open, because the trials of different
+    /// arms alternate.
     archives: BTreeMap<String, (ZipWriter<fs::File>, InspectLog<'a>)>,
-    /// Submission directories.
+    /// The directories of a SWE-bench submission.
     folders: Folders<'a>,
 }
 
@@ -131,10 +131,12 @@ impl<'a> Exporter<'a> {
         let (id, dir) = (found.id(), self.run.trial_dir(&found.id()));
         let checked = self.run.check(&id);
         if checked.is_unrecoverable() {
-            return Ok(Err("its record is corrupt; `proctor report` names the file".into()));
+            return Ok(Err(
+                "its record is corrupt; `proctor report` lists the corrupt files".into()
+            ));
         }
         let Some(outcome) = checked.outcome.filter(|_| checked.finished) else {
-            return Ok(Err("it has not ended, or ended with a fault".into()));
+            return Ok(Err("the trial has not ended, or has ended with a fault".into()));
         };
         let patch = checked.patch.map(|patch| patch.hash).unwrap_or_default();
         let patch = match self.run.load_patch(&dir, &patch) {
@@ -210,8 +212,8 @@ impl<'a> Exporter<'a> {
         format!("{name}.{attempt}.{}", self.format.extension()).into()
     }
 
-    /// Returns the name of an arm's files. Arms whose names differ only in characters that are not
-    /// allowed in file names are distinguished by id.
+    /// Returns the arm's name for use in file names. Arms whose names differ only in characters
+    /// that are not allowed in file names are distinguished by id.
     fn arm_file_name(&self, found: PlannedTrial<'_>) -> String {
         let name = safe_file_name(&found.arm.name);
         let alike = self.record.arms.iter().filter(|arm| safe_file_name(&arm.name) == name).count();
@@ -256,7 +258,7 @@ impl<'a> Exporter<'a> {
     }
 
     /// Writes a file that belongs to one trial. The inner error means that another trial already
-    /// has this file, as can happen on a case-insensitive disk.
+    /// wrote this file, as can happen on a case-insensitive file system.
     fn write_new(
         &mut self,
         file: &Path,
@@ -267,7 +269,10 @@ impl<'a> Exporter<'a> {
         let mut open = match fs::File::create_new(&path) {
             Ok(open) => open,
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                return Ok(Err(format!("{} belongs to another trial", path.display())));
+                return Ok(Err(format!(
+                    "{} was already written for another trial",
+                    path.display()
+                )));
             }
             Err(error) => return Err(error.into()),
         };
@@ -289,7 +294,7 @@ impl<'a> Exporter<'a> {
     }
 }
 
-/// Adds a file to an archive. `shown` is the archive's name in the list of masked values.
+/// Adds a file to an archive. `shown` names the archive in the list of masked values.
 fn add_archive_file(
     archive: &mut ZipWriter<fs::File>,
     file: &str,

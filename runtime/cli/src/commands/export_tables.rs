@@ -21,9 +21,9 @@ use crate::{
     print::print_visible,
 };
 
-/// The file next to the tables that describes their columns.
+/// Name of the file, next to the tables, that describes the tables' columns.
 const COLUMNS_FILE: &str = "columns.json";
-/// The version of `columns.json`.
+/// The format version of `columns.json`.
 const COLUMNS_SCHEMA: u32 = 1;
 
 /// Writes the tables of a run, which may still be running. Only one trial is in memory at a time.
@@ -106,7 +106,7 @@ pub fn export_tables(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the cells of a row with secrets masked.
+/// Masks the secrets in a row's cells.
 fn mask_cells(mask: &Mask, table: &str, cells: Vec<Cell>) -> Vec<Cell> {
     let without = |cell| match cell {
         Cell::Text(text) => Cell::Text(mask.mask_text(Path::new(table), &text)),

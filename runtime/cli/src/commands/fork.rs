@@ -1,5 +1,5 @@
-//! `proctor fork RUN --trial TASK/ARM/ATTEMPT --step K`: continues from a step of a trial with
-//! another arm.
+//! `proctor fork RUN --trial TASK/ARM/ATTEMPT --step K`: continues a trial from one of its steps,
+//! with another arm.
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -98,7 +98,7 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
         .await
 }
 
-/// Returns the configuration of the parent's arm with the changes from `--set` and the hint.
+/// Returns the configuration of the original trial's arm, changed by `--set` and the hint.
 fn changed_config(
     config: &RecordedConfig,
     found: &PlannedTrial<'_>,
@@ -159,7 +159,7 @@ fn files_only_reason(
     } else if !goes_on(&after.scaffold) {
         format!("`{}` cannot continue a conversation", after.scaffold)
     } else if !same("tools") || !same("revision") {
-        "its tool descriptions differ".to_owned()
+        "the tool descriptions differ".to_owned()
     } else if point.has_hint() {
         "the conversation contains the hint of an earlier fork".to_owned()
     } else if point.submitted {

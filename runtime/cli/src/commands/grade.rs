@@ -39,7 +39,7 @@ pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
         args.run = args.tasks.pop().map(PathBuf::from);
     }
     if args.run.is_some() && !args.tasks.is_empty() {
-        tell!("note: ignoring --tasks: a run has its tasks in its plan");
+        tell!("note: ignoring --tasks: the run's plan contains its tasks");
     }
     match (&args.run, &args.predictions) {
         (Some(run), None) => match &args.out {
@@ -80,8 +80,8 @@ fn copy_run(run: &Path, out: &Path) -> Result<(), CommandError> {
 
 /// Grades every recorded patch of a run again.
 ///
-/// The old verdicts are withdrawn first. If regrading is killed, the run has missing verdicts,
-/// which `resume` completes. A trial with a corrupt record keeps its verdict until the record is
+/// The old verdicts are withdrawn first. If the process is killed, some verdicts are missing, and
+/// `resume` completes them. A trial with a corrupt record keeps its verdict until the record is
 /// restored. A trial that cannot be graded gets its old verdict back.
 async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
     let (mut kept, mut withdrawn) = (Vec::new(), Vec::new());
@@ -142,7 +142,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
     };
     let plain = config::plain_config(args.tasks.clone(), &sandbox, Vec::new());
     let config = ConfigFile { grading: grading.clone(), ..plain };
-    // `gold` and `noop` are scaffolds; anything else is a file of patches.
+    // `gold` and `noop` name scaffolds. Anything else is the path of a predictions file.
     let (resolved, taken) = if matches!(file, "gold" | "noop") {
         let arms = vec![config::plain_arm(file, &sandbox)];
         let read =

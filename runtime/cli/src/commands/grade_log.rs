@@ -14,7 +14,7 @@ use crate::{
     print,
 };
 
-const TASK_HINT: &str = "pass a file with exactly one row: the log's task";
+const TASK_HINT: &str = "pass a file with exactly one row: the task that the log belongs to";
 
 /// Prints the verdict in the form of `verdict.json`. The exit status is 0 for any verdict.
 pub fn grade_log(log: &Path, row: &Path) -> Result<ExitCode, CommandError> {
@@ -30,8 +30,8 @@ pub fn grade_log(log: &Path, row: &Path) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns a warning if the log has no results of the task's tests. Official graders count a test
-/// without a result as not passed, so the verdict is still valid.
+/// Returns a warning and its hint if the log has no results for the task's tests. Official graders
+/// count a test without a result as not passed, so the verdict is still valid.
 fn empty_log_warning(log: &Path, found: &LogSummary) -> Option<(String, String)> {
     let (log, reader) = (log.display(), &found.reader);
     if found.results == 0 {

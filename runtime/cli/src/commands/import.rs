@@ -1,5 +1,5 @@
-//! `proctor import`: turns trajectories and predictions of other tools into a run that can be
-//! viewed and graded.
+//! `proctor import`: converts other tools' trajectories and predictions to a run that can be viewed
+//! and graded.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,14 +30,15 @@ use crate::{
     tasks,
 };
 
-/// Number of parent directories whose names may be the task's. Some agents use the same file name everywhere.
+/// Number of parent directories whose names are tried as the task's name. Some agents use the same
+/// file name for every task.
 const PARENT_LEVELS: usize = 3;
-/// Higher attempt numbers are rejected as mistakes in the file. A run's plan has an entry for each
-/// attempt up to the highest, so a huge number would create a huge plan.
+/// Maximum attempt number. A higher number is probably a mistake in the file, and would create a
+/// huge plan, because a plan has an entry for every attempt up to the highest.
 const MAX_ATTEMPTS: u32 = 1_000;
 
 struct InputTrial {
-    /// Names that may be the task's, the most likely first.
+    /// Possible names of the task, most likely first.
     tasks: Vec<String>,
     arm: String,
     attempt: Option<u32>,
@@ -207,8 +208,8 @@ fn task_names(file: &Path, format: Format, imported: &ImportedTrial) -> Vec<Stri
     let endings = [".traj.json", ".traj", ".json"];
     let stem = endings.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(&name);
     let said = imported.task.clone();
-    // In SWE-agent's own files, this field is the type of environment, not the task. Files that
-    // Proctor wrote are recognized by their arm.
+    // In files written by SWE-agent, this field contains the environment type instead of the task.
+    // In files written by Proctor, it contains the task. Only the latter name an arm.
     let said = said.filter(|said| {
         let is_proctors = imported.arm.is_some();
         let is_in_the_name = || stem == said || stem.starts_with(&format!("{said}."));
@@ -219,8 +220,8 @@ fn task_names(file: &Path, format: Format, imported: &ImportedTrial) -> Vec<Stri
     said.into_iter().chain([stem.to_owned()]).chain(above).collect()
 }
 
-/// Plans the files' tasks. Uses the full tasks of a dataset if it has them. Afterwards, each entry
-/// of `given` has exactly one task name.
+/// Returns the tasks that the files belong to. If a dataset is given, they are its full tasks.
+/// Afterwards, each entry of `given` has exactly one task name.
 async fn plan(
     args: &ImportArgs,
     given: &mut [InputTrial],
@@ -348,8 +349,8 @@ fn group_trials(given: Vec<InputTrial>) -> Result<Trials, UserError> {
     Ok(trials)
 }
 
-/// Returns one arm per name. Its factors are the name and the facts in its files. Several files may
-/// share one name.
+/// Returns one arm for each arm name in the files. An arm's factors are its name, its agent and
+/// model as stated in its files, and a digest of the files.
 fn build_arms(trials: &Trials, sandbox: &SandboxSpec) -> Vec<Arm> {
     let mut names: BTreeMap<&str, Vec<&InputTrial>> = BTreeMap::new();
     for given in trials.values() {

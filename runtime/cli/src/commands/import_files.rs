@@ -22,7 +22,7 @@ pub struct FoundFiles {
 }
 
 impl ImportFormat {
-    /// Returns the trajectories' format, or `None` for predictions, which have no trajectory.
+    /// Returns the trajectory format, or `None` for predictions, which are not trajectories.
     pub fn as_trajectory_format(self) -> Option<Format> {
         match self {
             Self::Atif => Some(Format::Atif),
@@ -65,7 +65,7 @@ pub fn find_files(folder: &Path, format: Option<ImportFormat>) -> Result<FoundFi
         None => trajectories.into_iter().map(|(_, path)| path).collect(),
     };
     if files.is_empty() {
-        let what = format!("{}: no file in it has a known format", folder.display());
+        let what = format!("{} contains no file in a known format", folder.display());
         return Err(UserError::new(what).hint(
             "trajectories end in .json or .traj, predictions in .jsonl or are named preds.json; or \
              pass the files themselves",
@@ -139,7 +139,7 @@ mod tests {
             folder(&[("all/preds.json", "{}"), ("gold.1.jsonl", ROW), ("fidelity.json", "{}")]);
         assert_eq!(names(given.path(), None), ["all/preds.json", "gold.1.jsonl"]);
         let error = find_files(given.path(), Some(ImportFormat::SweAgent)).unwrap_err();
-        assert!(error.what.contains("no file in it"), "{}", error.what);
+        assert!(error.what.contains("contains no file"), "{}", error.what);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `proctor tasks impossible`: creates a variant of each task that no honest solution resolves.
+//! `proctor tasks impossible`: creates variants of tasks that no honest solution can resolve.
 
 use std::{collections::BTreeMap, path::Path, process::ExitCode};
 
@@ -16,7 +16,8 @@ use crate::{
     progress,
 };
 
-/// Writes the variants, and lists the tasks that have none. Fails if no task has a variant.
+/// Writes the variants to a file, and lists the tasks for which there is none. Fails if no task has
+/// a variant.
 pub async fn write_impossible_variants(
     patterns: &[String],
     kind: SandboxKind,
@@ -33,7 +34,7 @@ pub async fn write_impossible_variants(
     let loaded = resolved.load(world, Purpose::Open, &[], None).await?;
     let backend = assemble::start_backend(kind, &cache).await?;
     let ready = loaded.build_bundles(world).await?.build_recipes(world, &backend).await?;
-    // This run is planned, but its trials never start.
+    // The run exists only to open sandboxes. Its trials never start.
     let agent = proctor_embedded_agent::agent_digest();
     let PlannedRun { run, plan, .. } = ready.create_run(temporary.path(), agent)?;
     let (board, trials) = (progress_board(&run, &plan), plan.trials());
@@ -68,7 +69,7 @@ pub async fn write_impossible_variants(
     watcher.await?;
     for task in &without {
         tell!(
-            "note: {task}: no expectation in its fail-to-pass tests can be safely changed to a wrong one"
+            "note: {task}: the fail-to-pass tests contain no expectation that can be safely changed to a wrong value"
         );
     }
     if rows.is_empty() {

@@ -79,7 +79,7 @@ fn remove_duplicates<T>(all: &mut Vec<T>, name: impl Fn(&T) -> &str) {
 }
 
 fn exists_error(shown: &str) -> UserError {
-    UserError::new(format!("{shown} exists; init never overwrites a file"))
+    UserError::new(format!("{shown} already exists; `proctor init` never overwrites files"))
         .hint("choose another file: proctor init FILE")
 }
 
@@ -243,7 +243,7 @@ struct TemplateContext {
     models: Vec<TemplateModel>,
 }
 
-/// An arm, with each value as TOML.
+/// An arm of the template. Each value is TOML text.
 #[derive(Debug, Serialize)]
 struct TemplateArm {
     name: String,
@@ -265,7 +265,7 @@ impl TemplateArm {
     }
 }
 
-/// A table of `[models]`.
+/// The values of a `[models.NAME]` table.
 #[derive(Debug, Serialize)]
 struct TemplateModel {
     key: String,
@@ -335,7 +335,7 @@ mod tests {
         let (done, out) = answer_with(&mut answers, "\n\n");
         done.unwrap();
         assert!(out.contains("Tasks: ") && !out.contains("Model: "), "{out}");
-        // A scaffold that calls no model doesn't need one.
+        // If the scaffold calls no model, no model is asked for.
         let mut answers = no_answers();
         answers.scaffolds.push(find_scaffold("gold").unwrap());
         let (done, out) = answer_with(&mut answers, "\n");

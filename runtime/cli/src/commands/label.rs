@@ -15,7 +15,7 @@ use crate::{
     print::print_visible,
 };
 
-/// Maximum number of characters in a label and in a comment. A label is a name.
+/// Maximum number of characters in a label. Labels are short names. Comments may be longer.
 const MAX_LABEL_LENGTH: usize = 60;
 const MAX_COMMENT_LENGTH: usize = 4_000;
 

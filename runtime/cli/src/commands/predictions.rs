@@ -1,4 +1,4 @@
-//! Predictions from other tools as arms of a run: one arm per author, one trial per attempt.
+//! Adds other tools' predictions to a run: one arm per author, one trial per task and attempt.
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
@@ -44,11 +44,12 @@ impl PredictionFile {
         self.predictions.max_attempt()
     }
 
-    /// Reports predictions for tasks that the dataset does not have.
+    /// Prints a note for each prediction whose task is not in the dataset.
     ///
     /// # Errors
     ///
-    /// No prediction matches any task. A report full of zeros would hide that the wrong file was passed.
+    /// Fails if no prediction matches any task. Otherwise, a report full of zeros would hide that
+    /// the user passed the wrong file.
     pub fn report_unknown_tasks(&self, planned: &[PlannedTask]) -> Result<(), UserError> {
         let known: BTreeSet<&str> =
             planned.iter().map(|planned| planned.task.id.as_str()).collect();
@@ -72,8 +73,9 @@ impl PredictionFile {
         Ok(())
     }
 
-    /// Returns one arm per author. Its factors are the author and a digest of the predictions. The
-    /// author is needed because two authors may have identical predictions.
+    /// Returns one arm per author. The arm's factors are the author and a digest of the
+    /// predictions. The digest alone is not enough, because two authors may have identical
+    /// predictions.
     pub fn arms(&self, sandbox: &SandboxSpec) -> Vec<Arm> {
         let include_failed = self.include_failed;
         let made = |(name, attempts): (&String, &Attempts)| {
@@ -86,7 +88,8 @@ impl PredictionFile {
         self.predictions.makers.iter().map(made).collect()
     }
 
-    /// Records every trial of the arms, in the order of [`PredictionFile::arms`].
+    /// Records a trial for every prediction. `arms` has the same order as in
+    /// [`PredictionFile::arms`].
     pub fn record_trials(
         &self,
         run: &RunDir,

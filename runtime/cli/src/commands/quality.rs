@@ -1,4 +1,4 @@
-//! `proctor tasks quality`: reports problems of each task of a dataset.
+//! `proctor tasks quality`: reports problems with the tasks of a dataset.
 
 use std::{
     collections::BTreeSet,
@@ -22,7 +22,7 @@ use crate::{
     tasks,
 };
 
-/// The tree of a task's source on this host, if there is one.
+/// The directory with a task's source tree, if the source is available on this host.
 #[derive(Debug)]
 struct SourceTree(Option<PathBuf>);
 
@@ -84,7 +84,8 @@ pub async fn check_quality(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fetches a task's source tree. Without the tree, only the checks of the task's tests are skipped.
+/// Fetches a task's source tree. If the tree cannot be fetched, only the checks of the task's tests
+/// are skipped.
 async fn fetch_tree(planned: &PlannedTask, sources: &Sources) -> SourceTree {
     let Some(source) = &planned.task.source else { return SourceTree(None) };
     match sources.fetch(source, &planned.base_dir).await {
@@ -166,7 +167,7 @@ fn signs_line(what: &str, signs: &DependencySigns) -> Option<String> {
     let count = signs.found.len() + signs.more;
     let (test, line, text) = (&first.test, first.line, &first.text);
     Some(format!(
-        "{} of {what} use in its tests, such as {test}, line {line}: {text}",
+        "{} of {what} use in the task's tests, such as {test}, line {line}: {text}",
         plural(count, "sign")
     ))
 }

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::{args::ReportFormat, error::CommandError, print::print_result};
 
-/// Headings in a grading log: of the official log, and of the section that may follow it.
+/// Headings in a grading log that start the official log and the section that may follow it.
 const OFFICIAL_HEADING: &[u8] = b"\n===== official: ";
 const WHOLE_SUITE_HEADING: &[u8] = b"\n===== the whole suite =====\n";
 
@@ -33,9 +33,9 @@ struct ChangedTrial {
 
 #[derive(Debug, Serialize)]
 struct RecheckReport {
-    /// The number of the current rules.
+    /// The version of the current rules.
     rules: u32,
-    /// The runs, each with the rules that it was judged by.
+    /// The runs, and the version of the rules by which each was judged.
     runs: Vec<RunRules>,
     trials: Vec<ChangedTrial>,
 }
@@ -62,7 +62,7 @@ pub fn recheck(runs: &[PathBuf], format: ReportFormat) -> Result<ExitCode, Comma
                 continue;
             };
             finished += 1;
-            // A run that was judged by the current rules cannot change.
+            // If a run was judged by the current rules, its results cannot change.
             if record.rules == RULES_VERSION {
                 continue;
             }
@@ -91,13 +91,14 @@ fn recheck_text(all: &RecheckReport) -> String {
         let changed = all.trials.iter().filter(|one| one.run == *run).count();
         let trials = plural(*finished, "finished trial");
         text.push_str(&format!(
-            "{run}: rules {rules}, now {RULES_VERSION}; {trials}, {changed} different\n"
+            "{run}: rules version {rules}, now {RULES_VERSION}; {trials}, {changed} would change\n"
         ));
     }
     text
 }
 
-/// Returns what the current rules judge differently in one trial: the recorded result, the new one, and why.
+/// Returns the changes under the current rules for one trial: the recorded result, the new result,
+/// and the reason.
 fn find_changes(
     run: &RunDir,
     found: &PlannedTrial<'_>,

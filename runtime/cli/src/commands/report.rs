@@ -54,7 +54,8 @@ pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> 
             pages.push(run_page(run)?);
         }
     }
-    // In machine-readable formats the id distinguishes arms with the same name.
+    // Change the names of arms with the same name. Machine-readable formats contain the arms' ids,
+    // so `pages` is empty and names stay unchanged.
     let arms: Vec<Arm> = distinct_arms(pages.iter().flat_map(|page| &page.record.arms));
     if arms.len() > 1 {
         disambiguate_arm_names(&mut results, &arms);
@@ -63,8 +64,8 @@ pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> 
         || format == ReportFormat::Text && results.len() <= MAX_COMPARED_TRIALS;
     let comparison =
         (is_compared && arms.len() > 1).then(|| proctor_report::compare(&results, None));
-    // Keep the trials in memory only if they are needed again. They take most of the memory of a
-    // large run.
+    // Keep the trials in memory only if they are needed again. For a large run, they account for
+    // most of the memory.
     let again = quality.is_some() || compares_arms(format);
     let kept = if again { results.clone() } else { Vec::new() };
     let mut report = with_remarks(proctor_report::build_report(results), remarks);
@@ -136,7 +137,7 @@ fn read_curve(path: &Path) -> Result<Curve, UserError> {
     Ok(curve)
 }
 
-/// Reports corrupt files on stderr. Of all formats, only text lists them below its tables.
+/// Reports corrupt files on stderr. Among the report formats, only text lists corrupt files.
 fn print_damage(report: &Report) {
     for damage in report.tasks.iter().flat_map(|trial| &trial.damage) {
         tell!("damaged: {damage}");

@@ -59,7 +59,7 @@ pub async fn rerun(path: &Path, select: RerunSelection) -> Result<ExitCode, Comm
     execute_and_report(PreparedRun { run, plan, jobs, backends, cache, grading, flakes }).await
 }
 
-/// Moves a trial's files aside as a discarded try, in the same way as resuming a trial.
+/// Moves a trial's files aside as a discarded try, as `resume` does.
 fn discard_try(run: &RunDir, id: &TrialId) -> Result<(), CommandError> {
     let dir = run.trial_dir(id);
     if dir.path().exists() {

@@ -1,4 +1,4 @@
-//! `proctor resume`.
+//! `proctor resume` continues a run. Workers use the same code to join a run.
 
 use std::{collections::BTreeSet, path::Path, process::ExitCode, time::Duration};
 
@@ -21,9 +21,9 @@ use crate::{
 pub struct ResumeOptions {
     /// Number of parallel trials. Default: the planned number.
     pub jobs: Option<usize>,
-    /// Allow re-running finished trials whose records are gone.
+    /// Whether finished trials whose records are gone may run again.
     pub confirm: bool,
-    /// Run here even if an engine's workers run the trials.
+    /// Run the trials on this machine, even if the run was submitted to an engine.
     pub here: bool,
 }
 
@@ -103,7 +103,7 @@ async fn continue_run(
         .await
 }
 
-/// Returns the plan in a run directory.
+/// Returns the plan that a run's record contains.
 pub fn plan_from_record(record: &RunRecord) -> Plan {
     Plan::from_record(record)
 }

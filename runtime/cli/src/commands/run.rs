@@ -1,4 +1,4 @@
-//! `proctor run`.
+//! `proctor run`: plans a run, writes the plan and executes it.
 
 use std::{
     collections::BTreeMap,
@@ -44,7 +44,7 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
 
 /// The result of preparing a configuration.
 pub enum PrepareOutcome {
-    /// The plan was shown.
+    /// The user only asked to see the plan, and it was printed.
     Done,
     /// The run was interrupted while its tasks were checked. Nothing was written.
     Interrupted,
@@ -62,7 +62,7 @@ pub struct ReadyRun {
     flakes: FlakyTests,
 }
 
-/// Plans a run. Writes the plan, unless it is only shown.
+/// Plans a run. Writes the plan to the run directory, unless the user only wants to see it.
 pub async fn prepare(args: RunArgs) -> Result<PrepareOutcome, CommandError> {
     let cache = cache_dir::default_cache_dir()?;
     let catalog = assemble::catalog()?;

@@ -41,8 +41,8 @@ pub async fn run_scaffold_action(action: ScaffoldAction) -> Result<ExitCode, Com
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the name and version of a built-in agent if `asked` names a version that is neither
-/// pinned nor added yet.
+/// Splits `asked` (`NAME@VERSION`) if it names a built-in agent in a version that is neither pinned
+/// nor added yet. Otherwise returns `None`.
 fn unpinned_version<'a>(
     cache: &Path,
     asked: &'a str,
@@ -107,7 +107,7 @@ fn print_scaffolds(cache: &Path, bundles: &Bundles) -> Result<(), CommandError> 
     }
     for found in bundled::shipped_agents()?.into_iter().chain(bundled::added_agents(cache)) {
         let bundle = match (&found.recipe, built_bundle(bundles, &found)) {
-            (None, _) => "none: program is in the image".to_owned(),
+            (None, _) => "none: the program is in the image".to_owned(),
             (Some(_), None) => "not built".to_owned(),
             (Some(_), Some(bundle)) => format!("{:.0} MB", bundle.bytes as f64 / 1e6),
         };

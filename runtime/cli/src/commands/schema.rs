@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::{args::SchemaKind, config, error::CommandError, print};
 
-/// Prints a schema as stored in the repository below `configs/`.
+/// Prints a JSON schema exactly as stored below `configs/` in the repository.
 pub fn print_schema(of: SchemaKind) -> Result<ExitCode, CommandError> {
     let schema = match of {
         SchemaKind::Config => config::config_schema(),

@@ -1,4 +1,5 @@
-//! `proctor shell`: opens a shell in a sandbox with the initial state of a task or the state of a trial.
+//! `proctor shell`: opens a shell in a sandbox that contains a task's initial state or a trial's
+//! recorded state.
 
 use std::{
     io::{IsTerminal as _, Read as _, Write},
@@ -24,8 +25,8 @@ use crate::{
     progress,
 };
 
-/// Contains standard input if it is not a terminal. The shell removes the file before it reads the
-/// first command.
+/// File in the sandbox that receives standard input if it is not a terminal. The shell removes this
+/// file before it reads the first command.
 const INPUT_FILE: &str = "/tmp/.proctor-shell-input";
 
 /// Starts a shell with a pseudo-terminal if the sandbox has `script`, so that line editing and Ctrl-C work.
@@ -50,7 +51,7 @@ pub async fn shell(args: ShellArgs) -> Result<ExitCode, CommandError> {
     let mut plan: Plan = plan_from_record(&record);
     let found = plan.trials().into_iter().find(|(id, ..)| *id == only);
     let Some((id, planned, arm)) = found else {
-        return Err(UserError::new("no such trial in the plan").into());
+        return Err(UserError::new("the plan does not contain this trial").into());
     };
     plan.arms = vec![Arc::clone(&arm)];
     let kept = &record.config.cache;
@@ -97,7 +98,7 @@ fn open_trial_run(args: &ShellArgs, trial: &str) -> Result<(RunDir, TrialId), Co
     Ok((run, id))
 }
 
-/// Plans a run of one trial that never starts.
+/// Plans a run with a single trial. The trial never starts; the plan only determines the sandbox.
 async fn plan_task_run(
     args: &ShellArgs,
     folder: &Path,

@@ -14,7 +14,8 @@ use crate::{
     print, tasks,
 };
 
-/// The exit status of a usage error, as in [`CommandError`].
+/// Exit status if a dataset has invalid rows. It equals the status of a usage error in
+/// [`CommandError`].
 const BAD_ROWS: u8 = 2;
 
 /// Reads the tasks that match the patterns. Returns the valid tasks and the invalid rows.
@@ -22,7 +23,7 @@ async fn read_tasks(patterns: &[String]) -> Result<(Vec<Task>, Vec<BadRow>), Com
     let cache = cache_dir::default_cache_dir()?;
     let mut loaded = tasks::read(patterns, &cache, &assemble::print_message).await?;
     let bad = std::mem::take(&mut loaded.bad);
-    // Only recipes need a sandbox, because they have to be built first.
+    // Tasks of recipes have to be built first, which needs a sandbox.
     if loaded.recipes.is_empty() {
         return Ok((loaded.tasks, bad));
     }

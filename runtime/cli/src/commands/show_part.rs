@@ -62,7 +62,7 @@ pub fn show_part(
             let raw = RawPath::parse(path).ok_or_else(|| missing("invalid escape"))?;
             let entry = tree.entries.get(&raw).ok_or_else(|| missing("no such file"))?;
             let hash = entry.hash.as_ref().filter(|_| entry.link.is_none());
-            let hash = hash.ok_or_else(|| missing("its content is not recorded"))?;
+            let hash = hash.ok_or_else(|| missing("the file's content is not recorded"))?;
             run.trial_blobs(&dir).get(hash)?
         }
     };

@@ -1,4 +1,5 @@
-//! `proctor show`: prints a run, a trial or a step in the terminal, selected by readable names.
+//! `proctor show`: prints a run, trial or step in the terminal. The user selects trials by task,
+//! arm and attempt.
 
 use std::{collections::BTreeMap, fmt::Write as _, path::Path, process::ExitCode};
 
@@ -21,8 +22,8 @@ use crate::{
     print::print_result,
 };
 
-/// Maximum number of tracebacks to show, and of tests to list per traceback. Passed tests are only
-/// counted.
+/// Maximum number of tracebacks to show, and maximum number of tests to list for each. Passed tests
+/// are only counted.
 const MAX_SHOWN_TESTS: usize = 10;
 
 pub fn show_trial(args: &ShowArgs) -> Result<ExitCode, CommandError> {
@@ -92,8 +93,8 @@ fn trials_text(results: &[TrialResult], trials: &[PlannedTrial<'_>]) -> String {
             Some(_) => "not resolved",
             None => "no verdict",
         };
-        // Show no failure reason for a trial without a verdict, because its ending already explains
-        // it.
+        // If a trial has no verdict, omit the failure reason, because the ending already explains
+        // why.
         let reason = result.filter(|one| one.verdict.is_some()).and_then(|one| {
             FailureReason::from_results(outcome, one.verdict.as_ref(), one.patch_bytes, one.unasked)
         });
@@ -195,7 +196,8 @@ struct FailureGroup<'a> {
 fn failure_lines(failed: &[&TestLine]) -> Vec<String> {
     let mut found: Vec<FailureGroup<'_>> = Vec::new();
     for test in failed.iter().copied() {
-        // Tests with the same traceback differ in their own name, so remove it before comparing.
+        // A traceback may contain its test's id. Remove the id, so that otherwise equal tracebacks
+        // match.
         let key = test.log.replace(&test.id, "");
         match found.iter_mut().find(|known| known.key == key) {
             Some(known) => known.tests.push(test),
@@ -348,7 +350,7 @@ mod tests {
         let apart: Vec<_> =
             (0..40).map(|at| test(&format!("a.py::t{at}"), &format!("E  boom {at}"))).collect();
         assert!(text(&apart).ends_with("and 30 more; see verdict.json"));
-        // Without a log there is no traceback to fold.
+        // Tests without a log have no traceback to group by.
         let silent: Vec<_> = (0..3).map(|at| test(&format!("a.py::t{at}"), "")).collect();
         assert!(!text(&silent).contains("same traceback"), "{}", text(&silent));
         assert!(text(&silent).contains("F2P a.py::t2: failed"));

@@ -1,4 +1,4 @@
-//! `proctor tasks stats`: prints the sizes of datasets' tasks.
+//! `proctor tasks stats`: prints statistics about the tasks of one or more datasets.
 
 use std::{path::Path, process::ExitCode};
 
@@ -103,7 +103,8 @@ impl TaskFiles<'_> {
     }
 }
 
-/// Returns `None` if the task's source is in its image.
+/// Returns access to a task's source files, or `None` if the source exists only in the task's
+/// image.
 async fn open_task_files(
     planned: &PlannedTask,
     sources: &Sources,
@@ -121,7 +122,8 @@ async fn open_task_files(
     Ok(Some(TaskFiles::Tree(tree.folder)))
 }
 
-/// Returns the name and value of every figure, for people. Estimates start with `~`; unknown figures are `-`.
+/// Returns every figure's name and formatted value. Estimates start with `~`; unknown figures are
+/// `-`.
 fn figures(of: &DatasetStats) -> Vec<(&'static str, String)> {
     let number = |value: Option<f64>, digits: usize| {
         value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
@@ -215,7 +217,7 @@ fn markdown(all: &[DatasetStats]) -> String {
     out
 }
 
-/// Formats the same figures without the `~` marks. Unknown figures are empty.
+/// Formats the figures as CSV, without the `~` marks for estimates. Unknown figures are empty.
 fn csv(all: &[DatasetStats]) -> String {
     let field = |text: &str| match text.contains([',', '"', '\n']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),

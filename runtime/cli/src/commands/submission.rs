@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::{error::CommandError, mask::Mask};
 
-/// The split of tasks whose dataset does not name one.
+/// The split to use if a task's dataset does not specify one.
 const DEFAULT_SPLIT: &str = "test";
 
 /// Returns `evaluation/SPLIT/YYYYMMDD_NAME`. Several attempts need several directories, because a
@@ -59,14 +59,14 @@ pub fn trial_files(
     match trial.verdict.and_then(|verdict| test_output(log, verdict)) {
         Some(output) => files.push((format!("logs/{task}/test_output.txt"), output.to_vec())),
         None => fidelity.record_omission(
-            "trials not graded by the benchmark's own procedure: they have no test_output.txt and do not count there",
+            "trials not graded by the benchmark's own procedure: they have no test_output.txt, and the benchmark does not count them",
             1,
         ),
     }
     Ok(files)
 }
 
-/// The directories of an export, with their results.
+/// The directories of an export, and a tally of each directory's results.
 #[derive(Default)]
 pub struct Folders<'a>(BTreeMap<PathBuf, Tally<'a>>);
 

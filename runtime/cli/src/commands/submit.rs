@@ -1,4 +1,4 @@
-//! `proctor submit`: assigns a run's trials to workers that a scheduler starts.
+//! `proctor submit`: asks a scheduler to start workers that run a run's trials.
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
@@ -59,7 +59,7 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
     }
     let run = RunDir::open_read_only(&out).map_err(CommandError::from_record_error)?;
     reject_other_versions(&out)?;
-    // After an error, the plan stays on disk. The hint names the command that submits it.
+    // After an error, the plan stays on disk. The hint contains the command that submits this plan.
     let kept = |mut error: UserError| {
         if !is_run {
             let kept = format!(
@@ -76,7 +76,7 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
     }
     let absolute = out.canonicalize()?;
     if dry_run {
-        let waits = "workers would be queued; nothing was submitted";
+        let waits = "workers would be queued; this dry run submitted none";
         tell!("{}: {workers} {waits}", absolute.display());
         return Ok(ExitCode::SUCCESS);
     }
@@ -110,7 +110,7 @@ fn time_limit_error(run: &RunDir, time: Option<&str>) -> Result<Option<UserError
         return Ok(None);
     }
     let what = format!(
-        "--engine-set time={text}: the trial {id} may take {} minutes including set-up and grading",
+        "--engine-set time={text}: the trial {id} may take {} minutes, including set-up and grading",
         needed.as_secs().div_ceil(60)
     );
     Ok(Some(UserError::new(what).hint("set a longer time, or a smaller budget.wall_seconds")))

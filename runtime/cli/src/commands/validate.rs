@@ -33,7 +33,7 @@ use crate::{
 /// The options of `proctor tasks validate`.
 pub struct ValidationOptions {
     pub dataset: DatasetArgs,
-    /// How many times gold and noop run.
+    /// Number of times that gold and noop run.
     pub repeat: u32,
     /// The value of `--attack`: the built-in attacks to grade.
     pub attack: Option<String>,
@@ -137,7 +137,8 @@ pub async fn validate(asked: ValidationOptions) -> Result<ExitCode, CommandError
     for (planned, wrong) in exposed_tasks(&report, &RunDir::open_read_only(out)?, &planned) {
         for Exposure { what, is_readable_test } in wrong {
             let line = format!("{}: {what}", planned.task.id);
-            // The rows of a benchmark define what its agents see, so this is not an error.
+            // A benchmark's own rows determine what agents can see, so an exposed test is not an
+            // error there.
             match (is_readable_test && asked.visible_tests) || planned.task.benchmark.is_some() {
                 true => tell!("note: {line}"),
                 false => invalid.push(line),

@@ -25,7 +25,8 @@ pub fn view_as_files(runs: &[PathBuf], out: &Path, mask: &Mask) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// Serves the runs until it is interrupted. The first line of standard output is the URL.
+/// Serves the runs until the user interrupts the command. The first line of standard output is the
+/// URL.
 pub async fn view(runs: &[PathBuf], port: u16) -> Result<ExitCode, CommandError> {
     let server = Server::bind(runs, port).await.map_err(|error| match error {
         ViewError::Port { .. } => {

@@ -1,4 +1,5 @@
-//! `proctor watch`: shows the progress of a run in another process, read from its directory.
+//! `proctor watch`: shows the progress of a run that another process executes. Reads only the run
+//! directory.
 
 use std::{
     collections::HashMap,
@@ -36,7 +37,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Number of checks between two progress lines if standard error is not a terminal.
 const CHECKS_PER_LINE: u32 = 30;
 /// Number of bytes to read from the end of a journal to find a trial's current activity. If the
-/// last event is longer than this, the previous activity is shown.
+/// last event is longer, the previous activity is still shown.
 const TAIL_BYTES: u64 = 64 << 10;
 
 /// Shows progress until every trial has a verdict or the user stops the command. The run itself is
@@ -94,8 +95,8 @@ pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The scheduler's state of a run's workers. Queries are at least a few seconds apart. A scheduler
-/// that hangs does not block other output.
+/// Polls the scheduler for the state of a run's workers. The interval is at least a few seconds.
+/// The queries run in the background, so a scheduler that hangs does not block other output.
 struct QueueMonitor {
     lines: Receiver<Vec<String>>,
     asking: Option<JoinHandle<()>>,

@@ -1,4 +1,4 @@
-//! The progress of a run, counted from events or from the content of its directory.
+//! Tracks the progress of a run from its events, or from the contents of its directory.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +13,7 @@ use proctor_types::{Outcome, TrialId, plural};
 
 use super::trial_name::trial_name;
 
-/// Maximum number of arms, and of running trials, to list on a screen.
+/// Maximum number of arms to list on a screen, and maximum number of running trials.
 const MAX_ROWS: usize = 8;
 /// Width of a bar in cells.
 const BAR_WIDTH: u64 = 10;
@@ -63,7 +63,8 @@ impl RunningTrial {
 }
 
 impl Board {
-    /// Creates a board for a plan: each trial with its arm's name and its wall-time limit in seconds.
+    /// Creates a board for a plan. `plan` yields each trial with its arm's name and wall-time limit
+    /// in seconds.
     pub fn new<'a>(plan: impl Iterator<Item = (&'a TrialId, &'a str, Option<f64>)>) -> Self {
         let mut board = Self {
             begun: Instant::now(),
@@ -256,7 +257,8 @@ impl Board {
     pub fn lines(&self) -> Vec<String> {
         let clock = format_clock(self.begun.elapsed().as_secs_f64());
         let mut lines = vec![format!("{clock} {}", self.counts_text())];
-        // Print the spending on a separate line, because both don't fit in 80 columns.
+        // Print the spending on a separate line, because counts and spending together don't fit in
+        // 80 columns.
         lines.extend(Some(format!("  {}", self.spending_text())).filter(|_| self.tokens > 0));
         if self.arms.len() > 1 {
             lines.extend(self.arms.iter().take(MAX_ROWS).map(|arm| {
@@ -367,7 +369,7 @@ mod tests {
         assert!(board.summary().ends_with("left"), "{}", board.summary());
     }
 
-    /// In this test, the first trial took long because an environment was built before it.
+    /// In this test, the first trial took long because an environment had to be built first.
     #[test]
     fn remaining_seconds_are_capped_by_the_limits() {
         let plan: Vec<_> = (1..=5).map(trial).collect();

@@ -32,7 +32,7 @@ pub(super) fn format_event(event: &Progress, board: &Board) -> String {
         }
         Progress::TakenOver { trial, arm } => {
             format!(
-                "{}: taken over by another worker, which considered this one dead",
+                "{}: taken over by another worker, which considered this worker dead",
                 trial_name(trial, arm)
             )
         }

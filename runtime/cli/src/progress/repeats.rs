@@ -8,7 +8,7 @@ use std::{
 use proctor_report::error_key;
 use proctor_types::plural;
 
-/// Printed errors, by key.
+/// The errors printed so far, by [`error_key`].
 static PRINTED: Mutex<BTreeMap<String, PrintedError>> = Mutex::new(BTreeMap::new());
 
 #[derive(Debug)]

@@ -1,4 +1,5 @@
-//! The redrawn lines at the bottom of a terminal, and the messages that scroll away above them.
+//! Draws the progress lines at the bottom of a terminal. Messages appear above these lines and
+//! scroll away.
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use proctor_types::escape_unprintable;

@@ -2,17 +2,18 @@
 
 use super::board::format_clock;
 
-/// A trial is listed once it has run for this many seconds.
+/// Only a trial that has run for at least this many seconds is described.
 const MIN_STRAGGLER_SECONDS: f64 = 60.0;
 
 /// A trial that has begun and has no verdict.
 #[derive(Debug)]
 pub struct OpenTrial {
     pub name: String,
-    /// When its try began, in seconds since the epoch, excluding time while it was interrupted.
+    /// When the trial's try began, in seconds since the epoch. If the try was interrupted, the time
+    /// of the interruption is added, so that it does not count as running time.
     pub since: f64,
-    /// Seconds after which its limits end it, including set-up and grading. `None` if its agent has
-    /// no wall-time limit.
+    /// Maximum duration of the try in seconds, including set-up and grading. `None` if the agent
+    /// has no wall-time limit.
     pub limit: Option<f64>,
 }
 

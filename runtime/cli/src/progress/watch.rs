@@ -48,13 +48,14 @@ pub fn can_draw() -> bool {
     std::io::stderr().is_terminal() && !dumb
 }
 
-/// Shows progress until the run drops its sender. `board` has the plan and what was already done.
+/// Shows progress until the run drops its sender. `board` must contain the plan, and its finished
+/// trials must already be counted.
 pub async fn watch(mut events: UnboundedReceiver<Progress>, mut board: Board) {
     let how = progress_format();
     let begun = Instant::now();
     let mut screen = (how == ProgressFormat::Auto && can_draw()).then(Screen::new);
     let mut frames = interval(if screen.is_some() { REDRAW_INTERVAL } else { LINE_INTERVAL });
-    // The first tick completes immediately.
+    // Consume the first tick, which completes immediately.
     frames.tick().await;
     loop {
         let event = tokio::select! {
@@ -100,8 +101,8 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, mut board: Board) {
     }
 }
 
-/// Whether the event is printed permanently above the screen. This is the case for endings and
-/// problems. The screen shows everything else.
+/// Whether the event is printed permanently above the screen. Endings and problems are. All other
+/// events only update the screen.
 fn stays_above_screen(event: &Progress) -> bool {
     match event {
         Progress::Stepped { .. }

@@ -1,7 +1,8 @@
-//! The functions of `src/disk.rs` with the delays of a file server. Each call waits for the network
-//! latency and for its turn at the server, and is counted.
+//! The functions of `src/disk.rs` with the delays of a file server. Each call is counted, and waits
+//! for the network latency and for the server to become free.
 //!
-//! Nothing is cached. A real NFS client saves some calls and adds revalidation calls.
+//! Nothing is cached. A real NFS client needs fewer calls because of its cache, but adds calls to
+//! revalidate it.
 
 use std::{
     fs::{self, File, Metadata, OpenOptions, Permissions, ReadDir},
@@ -120,7 +121,7 @@ pub(crate) fn read(path: &Path) -> io::Result<(Vec<u8>, File)> {
     Ok((bytes, file))
 }
 
-/// No server call: the client already has the attributes of a file it just opened.
+/// Not counted as a call: the client already has the attributes of a file that it just opened.
 pub(crate) fn modified(file: &File) -> io::Result<SystemTime> {
     file.metadata()?.modified()
 }

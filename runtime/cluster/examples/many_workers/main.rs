@@ -1,12 +1,12 @@
-//! Simulates many workers that share one folder of a slow file server, using the workers' real
+//! Simulates many workers that share a directory on a slow file server. Runs the workers' real
 //! code.
 //!
 //! `cargo run --release -p proctor-cluster --example many_workers -- [WORKERS] [TRIALS] [LATENCY_MS] [CALLS_PER_SECOND]
 //! [TRIAL_SECONDS] [SECONDS]`
 //!
-//! Prints how fast workers claim trials and take shares of one limit, and how many file system
-//! calls each of them needs. The crate's own modules are included by path, but `disk` replaces the
-//! module that calls the file system.
+//! Prints how fast workers claim trials and make reservations in a shared limit, and how many file
+//! system calls each claim and reservation needs. The crate's own modules are included by path, but
+//! `disk` replaces the module that calls the file system.
 
 #![expect(dead_code, reason = "the simulation uses a part of each module")]
 #![expect(
@@ -62,7 +62,7 @@ const MAX_WAIT: Duration = Duration::from_secs(10);
 /// finished trials.
 const TRIALS_PER_CHECK: usize = 64;
 const MAX_LIST_AGE: Duration = Duration::from_secs(30);
-/// How long workers take shares of one limit.
+/// Duration of the test in which workers make reservations in one shared limit.
 const SHARE_DURATION: Duration = Duration::from_secs(20);
 
 /// The parameters of the simulation.
@@ -74,7 +74,7 @@ struct Plan {
     most: Duration,
 }
 
-/// The trial that a worker tries first.
+/// The trial that a worker tries to claim first.
 #[derive(Debug, Clone, Copy)]
 enum Order {
     /// The first trial of the plan.
@@ -104,7 +104,7 @@ fn main() {
     }
 }
 
-/// Creates a folder in memory, so that the time of the local disk is not added to that of the
+/// Creates a directory in memory, so that the local disk does not add to the delays of the
 /// simulated server.
 fn memory_folder() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
@@ -260,7 +260,7 @@ impl<'a> Simulation<'a> {
         println!("    {}", each.join(", "));
         let twice = self.claimed.iter().filter(|one| one.load(Ordering::Relaxed) > 1).count();
         println!(
-            "  trials with two owners: {twice}; workers that lost their folder: {}",
+            "  trials with two owners: {twice}; workers with file system errors: {}",
             self.failed.load(Ordering::Relaxed)
         );
     }
@@ -287,12 +287,12 @@ fn push(times: &Mutex<Vec<Duration>>, time: Duration) {
     times.lock().unwrap_or_else(PoisonError::into_inner).push(time);
 }
 
-/// Returns the key of a trial. Keys are spread over the folders like those of real trials.
+/// Returns a trial's key. The keys are spread over the subdirectories like those of real trials.
 fn key(trial: usize) -> String {
     format!("{:016x}", BuildHasherDefault::<DefaultHasher>::default().hash_one(trial))
 }
 
-/// Makes each worker repeatedly take shares of one limit.
+/// Measures how fast workers can make reservations in one shared limit.
 fn share_one_limit(workers: usize) {
     let run = memory_folder();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -338,7 +338,7 @@ fn share_one_limit(workers: usize) {
     });
     let calls: u64 = disk::take_counts().iter().map(|(_, count)| count).sum();
     println!(
-        "\none limit, {workers} workers: {:.1} shares a second, {:.0} calls for each",
+        "\none limit, {workers} workers: {:.1} reservations per second, {:.0} calls for each",
         taken as f64 / SHARE_DURATION.as_secs_f64(),
         calls as f64 / taken.max(1) as f64
     );

@@ -1,4 +1,4 @@
-//! A cache of earlier checks, so that a report does not have to read every journal again.
+//! Caches the results of checks, so that a report does not have to read every journal again.
 
 use std::{
     collections::HashMap,
@@ -16,9 +16,9 @@ use crate::{
     journal_reader::{add_checksum, strip_checksum},
 };
 
-/// `RUN/checked.jsonl`: one line for each check that found a trial's journal intact. The last line
-/// for a trial counts. The file can be deleted at any time. If it cannot be read or written, trials
-/// are checked again.
+/// `RUN/checked.jsonl`: one line for each check that found a trial's journal intact. A trial's last
+/// line counts. Users can delete the file at any time. If the file cannot be read or written,
+/// trials are checked again.
 #[derive(Debug)]
 pub(crate) struct CheckCache {
     path: PathBuf,
@@ -34,8 +34,8 @@ pub(crate) struct CacheEntry {
     pub(crate) facts: JournalSummary,
 }
 
-/// The fields of one line. This doesn't use `flatten`, which would parse each line twice, and there
-/// may be ten thousand lines.
+/// The fields of one line. The struct doesn't use `flatten`, because serde would then parse each
+/// line twice, and there may be ten thousand lines.
 #[derive(Serialize, Deserialize)]
 struct CacheLine {
     trial: String,
@@ -54,7 +54,7 @@ impl CheckCache {
         self.trials.get_or_init(read).lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the entry of a trial if its journal has not changed since that check.
+    /// Returns a trial's entry if the journal has not changed since the check.
     pub(crate) fn find(&self, trial: &str, trajectory: Stamp) -> Option<CacheEntry> {
         self.trials().get(trial).filter(|entry| entry.trajectory == trajectory).cloned()
     }

@@ -1,74 +1,78 @@
-//! Corrupted files, and how to fix them.
+//! Corrupt files, and how to fix them.
 
 use std::{fmt, path::PathBuf};
 
 use crate::pinned_dirs::resolve_fd_path;
 
-/// A file that differs from the record. Displays as a sentence with file and line. [`Remedy`] has
-/// the hint.
+/// A file that differs from the record. Its `Display` output contains the file, the line and the
+/// reason, but not the hint of [`Remedy`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Corruption {
     pub path: PathBuf,
-    /// Counted from 1.
+    /// The corrupt line, counted from 1.
     pub line: Option<usize>,
     pub why: String,
     pub remedy: Remedy,
 }
 
-/// How to fix a corrupted file.
+/// How to fix a corrupt file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Remedy {
-    /// The record has another copy of the content.
+    /// The record contains another copy of the file's content.
     Restore(RestoreSource),
-    /// Everything that grading depends on is intact, so the file can be recreated by grading again.
+    /// All files that grading depends on are intact, so a new grading can recreate the file.
     Grade,
-    /// Nothing of the trial is left. It would run again and cost money again.
+    /// The trial's whole record is gone. The trial would run again, and cost money a second time.
     Drive,
-    /// The record has no other copy, and the score depends on it.
+    /// The record contains no other copy, and the score depends on the file.
     Copy,
-    /// The record has no other copy, and no score depends on it.
+    /// The record contains no other copy, but no score depends on the file.
     Evidence,
 }
 
-/// Where a file is restored from.
+/// The source from which a file is restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RestoreSource {
-    /// `patch.diff`, from the blob of this hash.
+    /// `patch.diff` is restored from the blob with this hash.
     Blob(String),
-    /// `outcome.json`, from the last event of the journal.
+    /// `outcome.json` is restored from the last event of the trial's journal.
     Journal,
-    /// `verdict.json`, from the last event of the journal of gradings.
+    /// `verdict.json` is restored from the last event of the grading journal.
     Gradings,
 }
 
 impl Corruption {
     pub(crate) fn new(path: PathBuf, why: impl Into<String>, remedy: Remedy) -> Self {
-        // A worker accesses its trials through file descriptors.
+        // Workers access their trials through file descriptors, so convert the path for display.
         Self { path: resolve_fd_path(&path), line: None, why: why.into(), remedy }
     }
 
-    /// Whether the trial has no verdict until this is fixed.
+    /// Whether the trial has no verdict until the corruption is fixed.
     pub fn withholds_verdict(&self) -> bool {
         self.remedy == Remedy::Copy
     }
 }
 
 impl Remedy {
-    /// Returns what the user can do. Reading a run never repairs anything.
+    /// Returns a hint for the user, because commands that only read a run never repair it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Restore(RestoreSource::Blob(_)) => "`proctor resume` restores it from the blobs",
-            Self::Restore(RestoreSource::Journal | RestoreSource::Gradings) => {
-                "`proctor resume` restores it from the journal"
+            Self::Restore(RestoreSource::Blob(_)) => {
+                "`proctor resume` restores this file from the blobs"
             }
-            Self::Grade => "`proctor resume` re-grades the trial",
+            Self::Restore(RestoreSource::Journal | RestoreSource::Gradings) => {
+                "`proctor resume` restores this file from the journal"
+            }
+            Self::Grade => "`proctor resume` regrades the trial",
             Self::Drive => {
                 "restore the trial's folder from a copy of the run directory; otherwise `proctor resume` runs the trial again"
             }
             Self::Copy => {
-                "restore it from a copy of the run directory; the trial has no verdict until then"
+                "restore this file from a copy of the run directory; the trial has no verdict until then"
             }
-            Self::Evidence => "restore it from a copy of the run directory; no score depends on it",
+            Self::Evidence => {
+                "restore this file from a copy of the run directory; no score depends on it"
+            }
         }
     }
 }

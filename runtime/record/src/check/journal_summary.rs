@@ -1,4 +1,4 @@
-//! The facts in a trial's two journals about its other files.
+//! Extracts the facts about a trial's other files from its two journals.
 
 use std::{borrow::Cow, path::Path};
 
@@ -11,10 +11,10 @@ use super::{
 };
 use crate::journal_reader::{LineNumbers, Scan, scan_lines};
 
-/// A patch by its content.
+/// Identifies a patch by its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PatchRef {
-    /// BLAKE3, hex.
+    /// The patch's BLAKE3 as hex digits.
     pub hash: String,
     pub bytes: u64,
 }
@@ -44,22 +44,24 @@ impl std::fmt::Display for TrialName {
 pub(crate) struct JournalSummary {
     pub(crate) named: Option<TrialName>,
     pub(crate) patch: Option<PatchRef>,
-    /// From the last event, if the trial has ended.
+    /// The outcome in the last event, if the trial has ended.
     pub(crate) outcome: Option<RecordedJson>,
-    /// Size of the trial's pack in bytes when it ended, if the last event has it.
+    /// Size of the trial's pack, in bytes, when the trial ended. `None` if the last event does not
+    /// contain it.
     #[serde(default)]
     pub(crate) packed: Option<u64>,
-    /// The latest try of any event; 0 if there are no events.
+    /// The highest try number of any event, or 0 if there are no events.
     #[serde(default)]
     pub(crate) try_number: u32,
-    /// The last line is incomplete, because of a kill or a disk error.
+    /// Whether the last line is incomplete, for example because the process was killed.
     #[serde(skip)]
     pub(crate) torn: bool,
 }
 
 impl JournalSummary {
-    /// Reads a whole journal and adds corrupted lines to `damage`. Checksums and order are always
-    /// checked. With `every_field`, each event is also fully parsed, which takes most of the time.
+    /// Reads a whole journal and adds corrupt lines to `damage`. Always checks the lines' checksums
+    /// and order. If `every_field` is set, also parses every field of each event, which takes most
+    /// of the time.
     pub(crate) fn parse(
         path: &Path,
         bytes: &[u8],
@@ -125,7 +127,8 @@ pub(crate) struct GradingEntry {
     pub(crate) verdict: RecordedJson,
 }
 
-/// A line as written. This doesn't use `flatten`, which would parse the verdict twice.
+/// A line as written. The struct doesn't use `flatten`, because serde would then parse the verdict
+/// twice.
 #[derive(Deserialize)]
 struct GradedLine {
     task: TaskId,
@@ -147,9 +150,9 @@ impl From<GradedLine> for GradingEntry {
 /// Facts from `grade/journal.jsonl`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GradingSummary {
-    /// The last event, or `None` if it withdraws the verdict.
+    /// The grading in the last event, or `None` if that event withdraws the verdict.
     pub(crate) last: Option<GradingEntry>,
-    /// The journal has no events.
+    /// Whether the journal has no events.
     pub(crate) empty: bool,
     pub(crate) torn: bool,
 }
@@ -174,12 +177,13 @@ impl GradingSummary {
     }
 }
 
-/// The part of a line that concerns the other files of a trial.
+/// The part of a line that is about the trial's other files.
 #[derive(Debug, Clone, PartialEq)]
 enum LineFact {
     TrialName(TrialName),
     Patch(PatchRef),
-    /// The text as written, because fields that a later version of Proctor added must be kept.
+    /// The outcome's text as written, because fields that were added by a later version of Proctor
+    /// must be kept.
     Outcome {
         outcome: RecordedJson,
         packed: Option<u64>,
@@ -199,7 +203,7 @@ struct LineHead<'a> {
     kind: Cow<'a, str>,
 }
 
-/// Checks every line and passes it to the callback with its kind, in order.
+/// Checks every line, and passes each line's kind and content to `take`, in order.
 fn scan(
     path: &Path,
     bytes: &[u8],
@@ -217,7 +221,8 @@ fn scan(
             ))
         },
         |one| {
-            // In a long journal, only a few lines and the last one matter.
+            // Keep only the last of several unimportant lines, because in a long journal only a few
+            // lines matter.
             if matches!(taken.last(), Some(LineFact::Other)) {
                 taken.pop();
             }

@@ -1,4 +1,4 @@
-//! Missing blobs that a journal refers to.
+//! Collects blobs that a journal refers to but that are missing.
 
 use std::{collections::HashSet, path::Path};
 
@@ -9,12 +9,12 @@ use super::corruption::{Corruption, Remedy};
 use crate::{Blobs, Tree};
 
 /// Collects missing blobs and reports at most two problems: one for the trial's pack and one for
-/// the run's directory. Listing every blob of a removed directory would fill pages. The severity of
-/// a problem is that of its most severe missing blob.
+/// the run's directory. A list of every blob in a removed directory would fill pages. A problem has
+/// the severity of its most important missing blob.
 #[derive(Debug, Default)]
 pub(super) struct MissingBlobs {
-    /// Blobs that were stored in the run's directory, not the pack: the initial files and large
-    /// content.
+    /// Blobs that were stored in the run's directory instead of the pack: the initial files and
+    /// large content.
     shared: HashSet<String>,
     of_pack: Option<(usize, Remedy)>,
     /// The first missing hash, the number of missing blobs, and the remedy.
@@ -22,7 +22,7 @@ pub(super) struct MissingBlobs {
 }
 
 impl MissingBlobs {
-    /// Notes the initial files that an event refers to.
+    /// Remembers the initial files that an event refers to as shared blobs.
     pub(super) fn add_initial_files(&mut self, event: &Event, blobs: &Blobs) {
         let (Event::SetupFinished { base_snapshot: hash, .. }
         | Event::TrialForked { snapshot: hash, .. }) = event
@@ -74,7 +74,7 @@ impl MissingBlobs {
             Corruption::new(path, why, remedy)
         });
         let of_pack = self.of_pack.map(|(count, remedy)| {
-            let how = if pack.exists() { "lacks" } else { "missing, along with" };
+            let how = if pack.exists() { "does not contain" } else { "missing, along with" };
             let why = format!("{how} {} that the journal refers to", plural(count, "blob"));
             Corruption::new(pack.to_owned(), why, remedy)
         });

@@ -4,8 +4,9 @@ use memchr::memchr2;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 
-/// JSON as written in the journal. It is kept as text, because comparing text needs no parsing. In
-/// a run of ten thousand trials, nearly every file matches its journal.
+/// JSON as written in the journal. It is kept as text, because text can be compared with a file
+/// without parsing. This matters in a run of ten thousand trials, where nearly every file matches
+/// its journal.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct RecordedJson(Box<RawValue>);
@@ -21,7 +22,7 @@ impl RecordedJson {
         serde_json::from_str(self.0.get())
     }
 
-    /// Whether a file has the same content, ignoring layout and key order.
+    /// Whether a file contains the same JSON, ignoring white space and key order.
     pub(crate) fn matches_file(&self, file: &[u8]) -> bool {
         let value = |text| serde_json::from_slice::<Value>(text).ok();
         let recorded = self.0.get().as_bytes();

@@ -1,4 +1,4 @@
-//! Restores files whose content the record has elsewhere.
+//! Restores corrupt files from other parts of the record.
 
 use super::{
     checked_trial::CheckedTrial,
@@ -7,11 +7,12 @@ use super::{
 use crate::{Blobs, RecordError, TrialDir, disk, journal_reader};
 
 impl TrialDir {
-    /// Restores what it can and keeps each corrupted file as `NAME.damaged`. Returns the restored
-    /// files.
+    /// Restores each file whose content is available elsewhere in the record. Keeps each corrupt
+    /// file as `NAME.damaged`. Returns the restored files.
     ///
     /// # Errors
-    /// The source of a file has been corrupted since the check, or writing fails.
+    /// Fails if the source of a file has become corrupt since the check, or if a file cannot be
+    /// written.
     pub fn restore(
         &self,
         blobs: &Blobs,

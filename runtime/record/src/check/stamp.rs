@@ -4,8 +4,8 @@ use std::{fs, io, os::unix::fs::MetadataExt as _, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-/// Size, inode, modification time and change time. If an edit restores the modification time, the
-/// change time still differs.
+/// A file's size, inode, modification time and change time. If the modification time is reset after
+/// an edit, the change time still differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamp {
     size: u64,
@@ -16,8 +16,8 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// `None` if there is no such file. Take the stamp before reading the content, so that a change
-    /// in between is detected the next time.
+    /// Returns `None` if there is no such file. Read the stamp before the content, so that the next
+    /// check detects a change in between.
     pub(crate) fn read(path: &Path) -> io::Result<Option<Self>> {
         match fs::metadata(path) {
             Ok(found) => Ok(Some(Self {

@@ -25,26 +25,26 @@ pub(crate) struct Check<'a> {
     pub(crate) id: &'a TrialId,
     pub(crate) blobs: &'a Blobs,
     pub(crate) known: &'a CheckCache,
-    /// The trial's name in `known`.
+    /// The key of the trial's entry in `known`.
     pub(crate) name: &'a str,
     /// Whether to trust files that an earlier check found intact and that have not changed.
     pub(crate) trusting: bool,
 }
 
-/// One of the JSON files, as stored on disk.
+/// `outcome.json` or `verdict.json`, as stored on disk.
 enum StoredFile {
     Missing,
     Unreadable(String),
     Bytes(Vec<u8>),
 }
 
-/// One of the JSON files, compared with the journal.
+/// `outcome.json` or `verdict.json`, after the comparison with the journal.
 enum ComparedFile<T> {
     Missing,
     Unreadable(String),
-    /// It matches the journal.
+    /// The file matches the journal.
     AsRecorded,
-    /// It differs from the journal, or the journal does not have it.
+    /// The file differs from the journal, or the journal does not contain its content.
     Read(T),
 }
 
@@ -78,7 +78,7 @@ impl StoredFile {
 }
 
 impl<T> ComparedFile<T> {
-    /// Returns how it differs from the journal.
+    /// Returns how the file differs from the journal, or `None` if it matches.
     fn describe_difference(&self, what: &str) -> Option<String> {
         match self {
             Self::Missing => Some("missing".into()),
@@ -92,8 +92,8 @@ impl<T> ComparedFile<T> {
 impl Check<'_> {
     pub(crate) fn run(&self) -> CheckedTrial {
         let mut found = CheckedTrial::default();
-        // Read the outcome before the journal. If the trial ends in the meantime, it writes its
-        // outcome last.
+        // Read the outcome before the journal: a trial that ends in the meantime writes its journal
+        // first.
         let written = StoredFile::read(&self.dir.outcome_path());
         let graded = self.dir.gradings_path().exists() || self.dir.verdict_path().exists();
         let (facts, stamp, known) = match self.summarize_journal(&mut found.damage) {
@@ -108,7 +108,8 @@ impl Check<'_> {
                 self.check_earlier_tries(0, &mut found);
                 return found;
             }
-            // The journal is not a regular file or cannot be read. Don't overwrite it.
+            // The journal is not a regular file or cannot be read. Treat the trial as finished, so
+            // that no new try overwrites the journal.
             Err(why) => {
                 found.finished = true;
                 self.report_lost_journal(&mut found, &why);
@@ -132,7 +133,7 @@ impl Check<'_> {
         };
         let stranger = facts.named.as_ref().filter(|named| !named.matches(self.id));
         let why = match (&ended, stranger) {
-            (_, Some(named)) => Some(format!("this is the journal of another trial, {named}")),
+            (_, Some(named)) => Some(format!("this journal belongs to another trial, {named}")),
             (Some(Err(error)), _) => {
                 Some(format!("the outcome cannot be parsed: {}", format_error_chain(error)))
             }
@@ -140,10 +141,10 @@ impl Check<'_> {
                 Some("does not end with the outcome that was graded".to_owned())
             }
             (None, _) if found.finished => {
-                Some("ends before the trial's end, but there is an outcome".to_owned())
+                Some("does not contain the trial's end, but there is an outcome".to_owned())
             }
-            // A trial that never started a try ends in a fault. Proctor 0.1.0 wrote such a journal
-            // without a start event.
+            // A start event may be missing only after a fault: if a trial failed before its first
+            // try, Proctor 0.1.0 wrote a journal without a start event.
             (Some(Ok(outcome)), _) if facts.named.is_none() && !outcome.ending.is_unfinished() => {
                 Some("does not begin with a trial start event".to_owned())
             }
@@ -164,8 +165,8 @@ impl Check<'_> {
             self.check_earlier_tries(try_number, &mut found);
             return found;
         }
-        // The journal of a running try may end in the middle of a line. After the try ends, nothing
-        // may follow.
+        // The journal of a running try may end in the middle of a line. Once the try has ended, no
+        // data may follow its last event.
         if facts.torn && !found.is_unrecoverable() {
             let why = "the last event is followed by other data";
             found.damage.push(Corruption::new(self.dir.trajectory_path(), why, Remedy::Evidence));
@@ -186,9 +187,9 @@ impl Check<'_> {
         found
     }
 
-    /// Checks the size of the pack. A pack that is shorter than when the trial ended has lost
-    /// blobs. To find out which ones, this reads the whole pack. That is needed only for corrupted
-    /// trials, and it makes this check agree with one that reads everything.
+    /// Checks the size of the pack. If the pack is shorter than when the trial ended, it has lost
+    /// blobs. In this case, reads the whole record to find the lost blobs, so that the result
+    /// agrees with a full verification.
     fn check_pack(&self, recorded: u64, found: &mut CheckedTrial) {
         let path = self.dir.pack_path();
         let why = match std::fs::metadata(&path) {
@@ -212,14 +213,15 @@ impl Check<'_> {
     }
 
     fn report_lost_journal(&self, found: &mut CheckedTrial, why: &str) {
-        // Don't report a corrupted line twice.
+        // Don't report the same corruption of a journal twice.
         if !found.is_unrecoverable() {
             found.damage.push(Corruption::new(self.dir.trajectory_path(), why, Remedy::Copy));
         }
     }
 
-    /// Returns the journal's facts, its stamp, and the patch's stamp if an earlier check found both
-    /// intact. `None` if there is no journal. The error says why the journal cannot be read.
+    /// Returns the journal's facts and stamp. If an earlier check found the journal and the patch
+    /// intact, also returns the patch's stamp. Returns `None` if there is no journal. The error is
+    /// the reason why the journal cannot be read.
     fn summarize_journal(
         &self,
         damage: &mut Vec<Corruption>,
@@ -236,9 +238,9 @@ impl Check<'_> {
         Ok(Some((JournalSummary::parse(&path, &bytes, !self.trusting, damage), stamp, None)))
     }
 
-    /// Checks the files of a trial without a journal. While a try is being set aside, its other
-    /// files may remain here for a moment without the journal. Such files don't mean that the trial
-    /// was finished.
+    /// Checks the files of a trial that has no journal. While a try is being set aside, its other
+    /// files may remain here for a moment after the journal was moved. Such files don't mean that
+    /// the trial has finished.
     fn check_without_journal(
         &self,
         written: &ComparedFile<Outcome>,
@@ -338,8 +340,8 @@ impl Check<'_> {
         let Some(graded) = gradings.last else {
             match () {
                 () if damaged => {}
-                // The verdict is written after its journal line. If the process is killed, there
-                // cannot be a verdict with an incomplete line.
+                // The verdict is written only after its journal line is complete, so a killed
+                // process cannot have left a verdict and an incomplete line.
                 () if gradings.torn && there => {
                     found.damage.push(again(&journal, "the last line is incomplete"));
                 }
@@ -353,14 +355,14 @@ impl Check<'_> {
         if gradings.torn && there {
             found.damage.push(again(&journal, "the last line is incomplete"));
         } else if !graded.named.matches(self.id) {
-            let why = format!("this is the grading of another trial, {}", graded.named);
+            let why = format!("this grading belongs to another trial, {}", graded.named);
             found.damage.push(again(&journal, &why));
         } else if found.patch.as_ref().is_some_and(|recorded| recorded.hash != graded.patch) {
             found.damage.push(again(&journal, "the graded patch is not the trial's patch"));
         } else {
             let written = written.compare_with::<Verdict>(Some(&graded.verdict));
             if let Some(why) =
-                written.describe_difference("differs from the verdict in the journal of gradings")
+                written.describe_difference("differs from the verdict in the grading journal")
             {
                 found.damage.push(Corruption::new(
                     path,

@@ -1,4 +1,4 @@
-//! Reads everything that is recorded about a trial.
+//! Verifies a trial by reading its whole record.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -21,15 +21,15 @@ use crate::{
     trial_dir::{GRADING_LOG, GRADING_RESULTS, PACK, TRAJECTORY},
 };
 
-/// Blobs of a run that were read and found intact. Many trials refer to the same ones.
+/// Blobs of a run that were read and found intact. Many trials refer to the same blobs.
 pub(crate) type BlobHashes = HashSet<String>;
 
 /// Maximum number of tries that are checked per trial.
 const MAX_TRIES: usize = 1000;
 
 impl TrialDir {
-    /// Adds corruption that only a full read can find: in blobs, packs, grading files and discarded
-    /// tries.
+    /// Finds corruption that only a full read can detect: in blobs, packs, grading files and
+    /// discarded tries.
     pub(crate) fn verify(&self, blobs: &Blobs, seen: &mut BlobHashes, checked: &mut CheckedTrial) {
         self.verify_blobs(blobs, seen, checked);
         let mut damage = Vec::new();
@@ -57,7 +57,7 @@ impl TrialDir {
         merge_corruptions(damage, checked);
     }
 
-    /// The part of [`TrialDir::verify`] that checks the blobs in the journal.
+    /// The part of [`TrialDir::verify`] that checks the blobs that the journal refers to.
     pub(crate) fn verify_blobs(
         &self,
         blobs: &Blobs,
@@ -77,7 +77,7 @@ impl TrialDir {
     }
 
     fn verify_grading_files(&self, damage: &mut Vec<Corruption>) {
-        // An unreadable journal is reported by the trial's check.
+        // If the journal is unreadable, the trial's check reports that.
         let Ok(Some(graded)) = self.last_grading() else { return };
         for (name, hash) in [(GRADING_LOG, graded.log), (GRADING_RESULTS, graded.results)] {
             let path = self.grading_dir().join(name);
@@ -91,7 +91,7 @@ impl TrialDir {
         }
     }
 
-    /// The directories of discarded tries, by number.
+    /// Returns the directories of discarded tries, by try number.
     fn discarded_try_dirs(&self) -> io::Result<BTreeMap<u32, PathBuf>> {
         let found = match fs::read_dir(self.tries_dir()) {
             Ok(found) => found,
@@ -109,8 +109,9 @@ impl TrialDir {
         Ok(folders)
     }
 
-    /// Returns the tries before the latest whose journal is missing, empty or not a file. Each try
-    /// starts by creating its journal, so there must be one for every number.
+    /// Returns a corruption for each try before the latest one whose journal is missing, empty or
+    /// not a file. Each try starts by creating its journal, so every try number must have a
+    /// journal.
     pub(crate) fn missing_tries(&self, latest: u32) -> Vec<Corruption> {
         let evidence = |path, why: &str| Corruption::new(path, why, Remedy::Evidence);
         let folders = match self.discarded_try_dirs() {
@@ -119,7 +120,8 @@ impl TrialDir {
         };
         let last = folders.keys().next_back().copied().unwrap_or(0);
         let mut lost = Vec::new();
-        // Limit the search, because the name of a directory may be a number that no trial reached.
+        // Limit the search, because a directory's name may be a huge number that no trial has
+        // reached.
         for number in (1..=last.max(latest.saturating_sub(1))).take(MAX_TRIES) {
             let journal = self.tries_dir().join(number.to_string()).join(TRAJECTORY);
             let why = match fs::metadata(&journal) {
@@ -135,8 +137,8 @@ impl TrialDir {
         lost
     }
 
-    /// Whether a try left anything besides its journal. A try that was killed at its start leaves
-    /// only the journal.
+    /// Whether a try's directory contains files other than the journal. If a try was killed at its
+    /// start, only the journal exists.
     fn has_other_files(&self, number: u32) -> bool {
         let folder = self.tries_dir().join(number.to_string());
         fs::read_dir(folder).is_ok_and(|found| found.count() > 1)
@@ -154,8 +156,8 @@ fn merge_corruptions(damage: Vec<Corruption>, checked: &mut CheckedTrial) {
     }
 }
 
-/// Checks the blobs that a journal's events refer to. Grading depends on the snapshots of the try
-/// that counts. All other blobs are evidence.
+/// Checks the blobs that a journal's events refer to. `snapshots` is the remedy for lost snapshots,
+/// because grading may depend on them. All other blobs are evidence.
 fn verify_journal_blobs(
     journal: &Path,
     pack: &Path,
@@ -181,7 +183,7 @@ fn verify_journal_blobs(
             ));
         }
     }
-    // Each trial has its own pack, so only shared blobs can be skipped for the next trial.
+    // Each trial has its own pack, so only shared blobs need not be read again for the next trial.
     let (mut own, mut told) = (BlobHashes::new(), BlobHashes::new());
     let mut lost = MissingBlobs::default();
     for envelope in &reading.events {
@@ -236,7 +238,7 @@ fn verify_journal_blobs(
     damage.extend(lost.into_corruptions(pack, shared));
 }
 
-/// The stored content of a regular file.
+/// Returns the hash of a regular file's content, if the content is stored.
 fn content_hash(entry: &proctor_wire::SnapshotEntry) -> Option<&String> {
     entry.hash.as_ref().filter(|_| entry.kind == proctor_wire::EntryKind::File)
 }

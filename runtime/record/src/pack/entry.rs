@@ -1,4 +1,4 @@
-//! One entry of a pack, as bytes.
+//! Encodes and decodes one entry of a pack.
 //!
 //! The layout is `marker kind hash stored plain payload check`. The four-byte marker lets a reader
 //! resynchronize after corruption. `kind` is the encoding of the payload, and `hash` is the BLAKE3
@@ -15,23 +15,26 @@ pub(super) const MARKER: [u8; 4] = [0xf5, b'P', b'K', 0x1a];
 pub(super) const HEADER_BYTES: usize = 4 + 1 + 32 + 4 + 4;
 pub(super) const CHECKSUM_BYTES: usize = 8;
 
-/// Maximum payload length. A pack stores nothing larger, so a longer length means corruption.
+/// Maximum payload length. Packs store no larger payloads, so a header with a greater length is
+/// corrupt.
 pub(super) const MAX_PAYLOAD: u32 = 1 << 30;
 
 /// Flag in the kind byte: the payload is compressed.
 const DEFLATED: u8 = 0x80;
-/// Content smaller than this is not compressed, because the header would outweigh the savings.
+/// Content smaller than this many bytes is not compressed, because the compression header would
+/// outweigh the savings.
 const MIN_DEFLATE_BYTES: usize = 64;
 
 /// How a payload encodes the content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The content itself.
+    /// The payload is the content itself.
     Whole,
-    /// Another entry's content with its middle replaced: the other entry's hash, the number of
-    /// bytes kept from its start and from its end (eight bytes each), and the new middle.
+    /// The content of another entry, with the middle replaced. The payload contains that entry's
+    /// hash, the number of bytes to keep from its start and from its end (eight bytes each), and
+    /// the new middle.
     Splice,
-    /// A manifest: the hash of the previous manifest, and the changes as JSON.
+    /// A manifest, as the hash of the previous manifest and the changes in JSON.
     Changes,
 }
 
@@ -80,7 +83,7 @@ impl EntryHeader {
         right.then_some(read)
     }
 
-    /// Size of the whole entry in bytes.
+    /// Returns the size of the whole entry in bytes.
     pub(super) fn length(&self) -> usize {
         HEADER_BYTES + self.stored as usize + CHECKSUM_BYTES
     }
@@ -159,7 +162,7 @@ impl<'a> Splice<'a> {
         Self { base, head, tail, between: &new[head..new.len() - tail] }
     }
 
-    /// Number of bytes that the base entry already has.
+    /// Returns the number of bytes that come from the base entry.
     pub(super) fn shared_len(&self) -> usize {
         self.head + self.tail
     }
@@ -193,7 +196,8 @@ impl<'a> Splice<'a> {
     }
 }
 
-/// Length of the common prefix. Compares whole chunks first, which is as fast as reading memory.
+/// Returns the length of the common prefix. Compares whole chunks first, so the speed is limited
+/// only by memory access.
 fn common_prefix_len(old: &[u8], new: &[u8]) -> usize {
     const CHUNK: usize = 1024;
     let chunks = old.chunks_exact(CHUNK).zip(new.chunks_exact(CHUNK));

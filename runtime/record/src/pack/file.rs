@@ -1,4 +1,4 @@
-//! The pack file. One trial appends to it, and anyone may read it.
+//! The pack file. Only its trial appends to the file, while any process may read it.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -16,14 +16,14 @@ use serde::{Deserialize, Serialize};
 use super::entry::{self, CHECKSUM_BYTES, EntryHeader, HEADER_BYTES, Hash, Kind, MARKER, Splice};
 use crate::{RecordError, Tree, disk};
 
-/// Number of conversations per trial whose last body is kept in memory for comparison with the next
-/// one.
+/// Number of conversations per trial for which the last body is kept in memory, to be compared with
+/// the next body.
 const MAX_CACHED_BODIES: usize = 4;
 
-/// A trial's `blobs.pack`. The first entry creates it.
+/// A trial's `blobs.pack`. The file is created when the first entry is written.
 ///
-/// Entries are only appended. A reader skips corrupted data and an incomplete end, and finds the
-/// next entry by its marker. Lost content is reported as missing by hash.
+/// Entries are only appended. A reader skips corrupt data and an incomplete end, and finds the next
+/// entry by its marker. Lost content is reported as missing when its hash is looked up.
 #[derive(Debug)]
 pub(crate) struct Pack {
     path: PathBuf,
@@ -32,11 +32,11 @@ pub(crate) struct Pack {
 
 #[derive(Debug, Default)]
 struct PackIndex {
-    /// Whether this process writes the file, so that its index is complete. The file is opened for
-    /// each write: a run has hundreds of concurrent trials and often only a thousand file
+    /// Whether this process writes the pack, so that its index is complete. The file itself is not
+    /// kept open, because a run has hundreds of concurrent trials and often only a thousand file
     /// descriptors.
     writes: bool,
-    /// Number of bytes that are indexed.
+    /// Number of bytes of the file that are indexed.
     length: u64,
     entries: HashMap<Hash, (u64, EntryHeader)>,
     /// The last body of each conversation, most recent first.
@@ -45,7 +45,7 @@ struct PackIndex {
     /// and each is based on the previous one.
     body: Option<(Hash, Arc<Vec<u8>>)>,
     tree: Option<(Hash, Arc<Tree>)>,
-    /// A failed write left data that could not be truncated.
+    /// Whether a failed write left data that could not be truncated.
     broken: bool,
 }
 
@@ -54,13 +54,14 @@ struct PackIndex {
 struct Body {
     hash: Hash,
     bytes: Vec<u8>,
-    /// The hasher's state after the shared prefix, from which the next body's hash continues.
+    /// The hasher's state after the shared prefix. The hash of the next body is computed from this
+    /// state.
     head: Hasher,
 }
 
-/// Returns the hash of `bytes`, and the hasher's state after the prefix shared with an earlier
-/// body. With that state, the known part of a long conversation need not be hashed again for each
-/// step.
+/// Returns the hash of `bytes`, and the hasher's state after the prefix that `bytes` shares with an
+/// earlier body. Thanks to this state, the earlier part of a long conversation is not hashed again
+/// for each step.
 fn hash_body(bytes: &[u8], before: Option<(&Body, usize)>) -> (Hash, Hasher) {
     let (mut head, same) = match before {
         Some((old, same)) if old.head.count() <= same as u64 => (old.head.clone(), same),
@@ -111,7 +112,7 @@ impl Pack {
             .enumerate()
             .map(|(index, old)| (index, Splice::diff(old.hash, &old.bytes, bytes)));
         let best = splices.max_by_key(|(_, splice)| splice.shared_len());
-        // At least half must match; otherwise this is another conversation.
+        // If less than half of the body matches, it belongs to another conversation.
         let best = best.filter(|(_, splice)| splice.shared_len() > bytes.len() / 2);
         let before = best.as_ref().map(|(index, splice)| (&state.bodies[*index], splice.head));
         let (hash, head) = hash_body(bytes, before);
@@ -122,7 +123,7 @@ impl Pack {
             Some((index, splice)) => {
                 let (same, payload) = (splice.head, splice.write());
                 self.append(&mut state, Kind::Splice, &hash, &payload)?;
-                // Don't copy a long conversation for each step.
+                // Reuse the old buffer instead of copying a long conversation for each step.
                 let mut body = state.bodies.remove(index).map(|old| old.bytes).unwrap_or_default();
                 body.truncate(same);
                 body.extend_from_slice(&bytes[body.len()..]);
@@ -137,7 +138,7 @@ impl Pack {
         Ok(hash)
     }
 
-    /// Stores a manifest as its difference from the manifest with hash `before`, which must be in
+    /// Stores a manifest as a difference from the manifest with hash `before`, which must be in
     /// this pack or among the shared blobs.
     pub(crate) fn put_tree(
         &self,
@@ -210,7 +211,7 @@ impl Pack {
         disk::open_with(&options, &self.path)
     }
 
-    /// Returns the index, after indexing every complete entry in the file.
+    /// Indexes every complete entry in the file and returns the index.
     fn refresh_index(&self) -> Result<MutexGuard<'_, PackIndex>, RecordError> {
         let mut state = self.state();
         let failed = || RecordError::io(&self.path, "cannot be read");
@@ -224,7 +225,8 @@ impl Pack {
         Ok(state)
     }
 
-    /// Reads the headers after the indexed bytes. Returns the offsets where corruption starts.
+    /// Reads the headers of entries that are not indexed yet. Returns the offsets at which corrupt
+    /// data starts.
     fn index_new_entries(&self, state: &mut PackIndex, file: &File) -> io::Result<Vec<u64>> {
         let end = file.metadata()?.len();
         let (mut at, mut damage) = (state.length, Vec::new());
@@ -245,7 +247,7 @@ impl Pack {
             let Some(next) = next_entry(file, at + 1, end)? else { break };
             at = next;
         }
-        // Don't skip an incomplete end: the entry may still be being written.
+        // Don't skip an incomplete entry at the end, because its writer may not have finished.
         state.length = at;
         Ok(damage)
     }
@@ -271,8 +273,8 @@ impl Pack {
         }
     }
 
-    /// Returns the content for a hash, or `None` if the pack does not have it. The caller verifies
-    /// the hash. `shared` returns base content that is not in the pack.
+    /// Returns the content with this hash, or `None` if the pack does not contain it. The caller
+    /// must verify the hash. `shared` returns base content that is not in the pack.
     pub(crate) fn get(
         &self,
         hash: &Hash,
@@ -289,8 +291,8 @@ impl Pack {
         }
     }
 
-    /// Returns the manifest for a hash as a tree, if the pack has it. Like [`Pack::get`], does not
-    /// verify the hash.
+    /// Returns the manifest with this hash as a tree, if the pack contains it. Like [`Pack::get`],
+    /// this method does not verify the hash.
     pub(crate) fn tree(
         &self,
         hash: &Hash,
@@ -337,7 +339,7 @@ impl Pack {
                 next.ok_or_else(|| self.corrupt_error(0, "an entry does not match its base"))?,
             );
         }
-        // Cache only content that other entries are based on.
+        // Cache only content that other entries may be based on.
         if !splices.is_empty() {
             state.body = Some((*hash, Arc::clone(&body)));
         }
@@ -393,7 +395,7 @@ impl Pack {
     }
 }
 
-/// Reads every entry of a pack. Returns the offset and error of each corrupted one.
+/// Reads every entry of a pack. Returns the offset and error of each corrupt entry.
 pub(crate) fn find_corrupt_entries(bytes: &[u8]) -> Vec<(u64, &'static str)> {
     let (mut at, mut damage) = (0, Vec::new());
     while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
@@ -415,8 +417,8 @@ pub(crate) fn find_corrupt_entries(bytes: &[u8]) -> Vec<(u64, &'static str)> {
     damage
 }
 
-/// Whether this entry is followed by another entry or the end of the file. If not, its length may
-/// be corrupted, and trusting it would lose the entries after it.
+/// Whether this entry's length can be trusted: another entry or the end of the file follows, or the
+/// entry's checksum is valid. A corrupt length would hide the entries after it.
 fn is_followed_by_entry(file: &File, at: u64, head: EntryHeader, end: u64) -> io::Result<bool> {
     let next = at + head.length() as u64;
     let mut four = MARKER;

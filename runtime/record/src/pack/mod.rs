@@ -1,5 +1,5 @@
-//! Stores a trial's own content in one file: small blobs, request bodies and manifests, each only
-//! once.
+//! Stores a trial's own content in one file: small blobs, request bodies and manifests. Repeated
+//! content is stored only once.
 
 mod entry;
 mod file;

@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 use super::{PatchPolicy, ignored::IgnoreRules, policy::ExcludeGlobs};
 use crate::{Blobs, Difference, RecordError, Tree};
 
-/// The result of `between`.
+/// The result of [`collect_patch`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CollectedPatch {
     pub bytes: Vec<u8>,
     /// Number of changed paths.
     pub files: u64,
-    /// Sorted by path. If a whole directory is left out, only the directory is listed.
+    /// The paths left out, sorted. If a whole directory is left out, only the directory is listed.
     pub left_out: Vec<OmittedPath>,
 }
 
@@ -31,13 +31,14 @@ pub struct OmittedPath {
 /// Returns the patch from `base` to `end`, for use with `git apply` and
 /// [`proctor_patch::Patch::resolve`].
 ///
-/// The ignore files of `end` apply only to paths that `base` does not have. A tracked file stays
+/// The ignore files of `end` apply only to paths that `base` does not contain. A tracked file stays
 /// tracked. A patch does not include empty directories, or mode bits other than the owner's
 /// executable bit. The policy's limits apply to the whole patch, so memory and time do not grow
 /// with the tree.
 ///
 /// # Errors
-/// A blob that either tree refers to cannot be read, or a glob in the policy is invalid.
+/// Fails if a blob that one of the trees refers to cannot be read, or if a glob in the policy is
+/// invalid.
 pub fn collect_patch(
     base: &Tree,
     end: &Tree,
@@ -102,9 +103,9 @@ pub fn collect_patch(
     Ok(CollectedPatch { bytes, files, left_out: left_out.into_list() })
 }
 
-/// Sorts the changes by priority, in case not everything fits. Existing files come first, then new
-/// files in directories with few new files, smallest first. New files in directories with many new
-/// files come last, even if they are empty.
+/// Sorts the changes by priority, because the limits may not allow all of them. Existing files come
+/// first, then new files in directories with few new files, smallest first. New files in
+/// directories with many new files come last, even if they are empty.
 fn sort_by_priority(wanted: &mut [Difference<'_>]) {
     let folder = |path: &RawPath| {
         let bytes = path.as_bytes();
@@ -123,7 +124,7 @@ fn sort_by_priority(wanted: &mut [Difference<'_>]) {
     });
 }
 
-/// The paths left out, up to the limit.
+/// The list of paths left out, which is limited in length.
 struct OmittedPaths {
     paths: BTreeMap<RawPath, String>,
     more: u64,
@@ -153,17 +154,17 @@ impl OmittedPaths {
     }
 }
 
-/// The part of the policy's limits that has been used.
+/// The amounts that count toward the policy's limits so far.
 struct PatchUsage {
     files: u64,
     bytes: u64,
     content: u64,
-    /// A file of this size did not fit, so files of this size or larger are skipped.
+    /// Size of the smallest file that did not fit. Files of this size or larger are skipped.
     too_large: u64,
 }
 
 impl PatchUsage {
-    /// Returns one path's part of the patch, or why it is left out.
+    /// Returns one path's part of the patch, or the reason why the path is left out.
     fn file_patch(
         &mut self,
         path: &RawPath,
@@ -213,7 +214,7 @@ impl PatchUsage {
     }
 }
 
-/// The part of an entry that a patch can express.
+/// Returns the properties of an entry that a patch can represent.
 fn patchable_state(
     entry: &SnapshotEntry,
 ) -> (EntryKind, bool, Option<&String>, Option<&RawPath>, u64) {
@@ -257,7 +258,7 @@ fn read_sides(
     Ok(Ok((old, new)))
 }
 
-/// Appends one path's change, or returns why the policy excludes it.
+/// Appends one path's change to `out`, or returns the reason why the policy excludes the change.
 fn append_change(
     path: &RawPath,
     old: SideContent,

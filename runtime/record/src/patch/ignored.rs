@@ -1,4 +1,4 @@
-//! The ignore rules of the final tree.
+//! The rules of the `.gitignore` files in the final tree.
 
 use std::{
     collections::BTreeMap,
@@ -17,14 +17,14 @@ use proctor_wire::{EntryKind, RawPath};
 use crate::{Blobs, RecordError, Tree};
 
 /// Every `.gitignore` file in a tree, by directory. The user's global rules and `.git/info/exclude`
-/// are not used: they belong to the machine, not to the trial.
+/// are not used, because they are not part of the trial's files.
 pub(super) struct IgnoreRules {
     by_folder: BTreeMap<Vec<u8>, Gitignore>,
 }
 
 impl IgnoreRules {
-    /// Reads at most `limit` bytes of rules: the agent controls the tree, and the rules are kept in
-    /// memory.
+    /// Reads at most `limit` bytes of rules, because the rules are kept in memory and the agent
+    /// controls their size.
     pub(super) fn load(tree: &Tree, blobs: &Blobs, limit: u64) -> Result<Self, RecordError> {
         let mut by_folder = BTreeMap::new();
         let mut read: u64 = 0;
@@ -66,7 +66,8 @@ impl IgnoreRules {
             .map(|(head, _)| head.as_bytes().len())
     }
 
-    /// The matching rules in the deepest directory decide.
+    /// Whether a path is ignored. If rules in several directories match, those in the deepest
+    /// directory decide.
     fn ignores(&self, path: &[u8], is_folder: bool) -> bool {
         let mut folder = path;
         loop {
@@ -88,8 +89,8 @@ impl IgnoreRules {
     }
 }
 
-/// Makes a path absolute. The matcher strips its root from every path, and this root cannot be part
-/// of a name.
+/// Makes a path absolute. The matcher removes its root directory from the start of every path. With
+/// relative paths, it could remove a part of a file's own name.
 fn absolute(path: &[u8]) -> PathBuf {
     Path::new("/").join(OsStr::from_bytes(path))
 }

@@ -1,4 +1,4 @@
-//! The patch between two trees, and what it leaves out.
+//! Computes the patch between two trees, and lists the changes that the patch leaves out.
 
 mod difference;
 mod ignored;

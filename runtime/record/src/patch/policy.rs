@@ -1,4 +1,4 @@
-//! The rules for what a patch leaves out: `configs/patch-policy.toml`.
+//! The policy that determines which changes a patch leaves out (`configs/patch-policy.toml`).
 
 use std::{path::Path, sync::LazyLock};
 
@@ -33,11 +33,13 @@ pub struct PatchPolicy {
     pub path_limit_bytes: usize,
     /// Maximum total size of all ignore files in bytes.
     pub ignore_limit_bytes: u64,
-    /// Maximum number of left-out paths that are listed.
+    /// Maximum number of paths in the list of paths left out.
     pub left_out_limit: usize,
-    /// Globs for one path component. Matching paths are never part of a patch.
+    /// Globs that are matched against single path components. Matching paths are never part of a
+    /// patch.
     pub never: Vec<String>,
-    /// Globs for one path component. Matching paths are left out if they are new.
+    /// Globs that are matched against single path components. Matching paths are left out if they
+    /// are new.
     pub new: Vec<String>,
 }
 
@@ -45,8 +47,8 @@ impl PatchPolicy {
     /// The built-in policy.
     ///
     /// # Errors
-    /// The policy cannot be read. There is no fallback to an empty policy, because caches and
-    /// bytecode would then become part of patches and affect grading.
+    /// Fails if the policy is invalid. There is no fallback to an empty policy, because patches
+    /// would then contain caches and bytecode, which affect grading.
     pub fn shipped() -> Result<&'static Self, RecordError> {
         POLICY.as_ref().map_err(|why| policy_error(why.clone()))
     }
@@ -73,8 +75,8 @@ pub(super) struct ExcludeGlobs {
 
 impl ExcludeGlobs {
     /// # Errors
-    /// A glob is invalid. If it silently matched nothing, the patch would contain files that should
-    /// be excluded.
+    /// Fails if a glob is invalid. If an invalid glob silently matched nothing, patches would
+    /// contain files that should be excluded.
     pub(super) fn compile(policy: &PatchPolicy) -> Result<Self, RecordError> {
         let set = |globs: &[String]| {
             let mut builder = GlobSetBuilder::new();
@@ -88,7 +90,7 @@ impl ExcludeGlobs {
         Ok(Self { never: set(&policy.never)?, new: set(&policy.new)? })
     }
 
-    /// Returns the length of the prefix that a glob excludes, and why.
+    /// Returns the length of the path's prefix that a glob excludes, and the reason.
     pub(super) fn excluded_prefix(
         &self,
         path: &[u8],
@@ -137,7 +139,8 @@ mod tests {
         assert!(PatchPolicy::from_toml(&text).unwrap_err().contains('['));
     }
 
-    /// A policy does not always come from a validated file, so its globs can still be invalid here.
+    /// A policy may be created without validation, so its globs can still be invalid when a patch
+    /// is computed.
     #[test]
     fn invalid_globs_are_errors() {
         for (never, new) in [(vec!["[".to_owned()], vec![]), (vec![], vec!["a{b".to_owned()])] {

@@ -20,8 +20,9 @@ fn link(target: &str) -> Node {
     Node::Link(target.as_bytes().to_vec())
 }
 
-/// Transforms `base` into `end` in three ways: Git applies our patch, Proctor applies our patch,
-/// and Proctor applies Git's patch. Then both apply the reversed patch to go back.
+/// Transforms `base` into `end` in three ways: Git applies Proctor's patch, Proctor applies its own
+/// patch, and Proctor applies Git's patch. Then both transform `end` back into `base` with the
+/// reversed patch.
 fn round_trip(base: &Nodes, end: &Nodes) {
     let folder = tempfile::tempdir().unwrap();
     let blobs = Blobs::new(folder.path().join("blobs"));
@@ -121,14 +122,13 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
 fn node() -> impl Strategy<Value = Node> {
     prop_oneof![
         6 => (content(), any::<bool>()).prop_map(|(bytes, run)| Node::File(bytes, run)),
-        // The target is never the link itself, because Git fails on the loop if a directory becomes
-        // such a link.
+        // No link points to itself, because Git fails if a directory is replaced with such a link.
         1 => "[x-z]{1,3}".prop_map(|target| Node::Link(target.into_bytes())),
     ]
 }
 
-/// Uses few names, so that files often persist and change, and files and directories replace each
-/// other.
+/// Generates trees. They use few names, so that two trees often contain the same file with
+/// different contents, or a file and a directory with the same name.
 fn some_nodes() -> impl Strategy<Value = Nodes> {
     let name = prop_oneof![
         Just(b"a".to_vec()),
@@ -158,7 +158,8 @@ proptest! {
         round_trip(&base, &end);
     }
 
-    /// A hunk whose context has moved is applied where Git applies it, or rejected if Git rejects it.
+    /// If a hunk's context has moved, Proctor applies the hunk where Git does, or rejects it if Git
+    /// does.
     #[test]
     fn drifted_patch_applies_where_git_applies_it(
         old in content(), new in content(), head in content(), tail in content()

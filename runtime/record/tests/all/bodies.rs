@@ -1,4 +1,5 @@
-//! Tests that bodies and manifests are stored once and returned unchanged.
+//! Tests that repeated parts of bodies and manifests are stored only once, and that all content is
+//! returned unchanged.
 
 use std::{fs, time::Instant};
 
@@ -46,7 +47,7 @@ fn pack_returns_all_bodies_and_stores_none_twice() {
     let all: usize = sent.iter().map(Vec::len).sum();
     assert!(size < 450_000 && all > 40_000_000, "{size} of {all}");
     assert!(!folder.path().join("blobs").exists(), "bodies must not be stored as separate files");
-    // Read them as another process would: in order, in reverse order, and one alone.
+    // Read the bodies as another process would: in order, in reverse order, and a single one.
     let fresh = || Blobs::new(folder.path().join("blobs")).with_pack(&pack);
     let reader = fresh();
     assert!(sent.iter().all(|body| reader.get(&Blobs::hash(body)).unwrap() == *body));
@@ -133,7 +134,7 @@ fn pack_stores_changed_manifests_as_differences() {
                 vec!["src/module_9/file.py".into()],
             ),
             2 => snapshot_reply(vec![], vec![]),
-            // Go back to the trial's initial state, and away from it again.
+            // Return to the trial's initial state, and then change the tree again.
             _ => {
                 let back = trees[0].1.diff(&tree).map(|one| one.path.clone()).collect::<Vec<_>>();
                 let (there, gone): (Vec<_>, Vec<_>) =

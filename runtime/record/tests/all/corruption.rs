@@ -139,7 +139,7 @@ impl TestRun {
         let collected = Event::PatchCollected { bytes: patch.len() as u64, files: 1, hash };
         journal.append(5, collected).unwrap();
         dir.write_patch(patch).unwrap();
-        // A number whose shortest decimal form is easily parsed with a wrong last digit.
+        // Use a number that inexact parsers read with a wrong last digit.
         let outcome = outcome(f64::from(attempt) * 1.000_000_000_000_000_2e-3);
         let ended =
             Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: blobs.pack_size() };
@@ -187,7 +187,8 @@ fn flip_middle_bit(path: &Path) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Things other than a file that may be at a file's path: a name, and a function that creates it.
+/// An entry other than a regular file that may exist at a file's path: its description, and a
+/// function that creates it.
 type NonFile = (&'static str, fn(&Path));
 
 const NON_FILES: [NonFile; 4] = [
@@ -256,7 +257,7 @@ fn check_accepts_an_intact_trial() {
     }
 }
 
-/// The journal is authoritative: files are restored from it byte for byte.
+/// The journal is authoritative, so files are restored from it byte for byte.
 #[test]
 fn check_restores_files_from_the_journal() {
     for name in ["patch.diff", "outcome.json", "verdict.json"] {
@@ -280,7 +281,7 @@ fn check_restores_files_from_the_journal() {
             assert_eq!(fs::read(made.file(1, "patch.diff")).unwrap(), PATCHES[0]);
             let aside = made.file(1, &format!("{name}.damaged"));
             let kept = fs::symlink_metadata(&aside).is_ok();
-            assert_eq!(kept, what != "lost file", "{what}: the damaged file was not kept");
+            assert_eq!(kept, what != "lost file", "{what}: the corrupt file was not kept");
         }
     }
 }
@@ -310,7 +311,7 @@ fn corrupt_journal_withholds_the_verdict() {
     }
 }
 
-/// Grading again fixes this, because grading depends only on the patch.
+/// A new grading fixes a corrupt grading journal, because gradings depend only on the patch.
 #[test]
 fn corrupt_gradings_require_regrading() {
     for (what, harm) in CORRUPTIONS {
@@ -444,7 +445,7 @@ fn writers_reject_non_files() {
     }
 }
 
-/// The paths of the next try are free, no matter what the previous try left behind.
+/// The next try can write its files, no matter what the previous try left behind at their paths.
 #[test]
 fn next_try_moves_non_files_aside() {
     for (what, put) in NON_FILES {
@@ -502,7 +503,7 @@ fn check_ignores_a_repeated_line() {
         assert_eq!((damage.line, &damage.remedy), (Some(line + 2), &Remedy::Evidence));
         assert!(checked.verdict.unwrap().resolved);
     }
-    // The same line in another position is out of order.
+    // A repeated line in another position is out of order.
     let mut lines: Vec<_> = text.lines().collect();
     lines.push(lines[2]);
     fs::write(&path, lines.join("\n") + "\n").unwrap();
@@ -532,7 +533,7 @@ fn lost_patch_withholds_the_verdict() {
     let checked = made.check(1);
     assert!(checked.is_unrecoverable() && checked.verdict.is_none());
     assert_eq!(checked.damage[0].path, made.file(1, "patch.diff"));
-    // After it is restored from a copy, the trial is intact again.
+    // When the patch has been restored from a copy, the trial is intact again.
     fs::write(made.file(1, "patch.diff"), PATCHES[0]).unwrap();
     assert!(made.check(1).verdict.unwrap().resolved);
 }
@@ -576,7 +577,7 @@ fn verify_reports_a_lost_pack_once() {
     assert!(matches!(&damage[..], [one] if one.path == pack), "{damage:?}");
 }
 
-/// A check that trusts earlier checks must agree with one that reads everything.
+/// A check that trusts earlier checks must have the same result as one that reads everything.
 #[test]
 fn check_notices_a_truncated_pack() {
     let harms: [fn(&Path); 4] = [
@@ -604,7 +605,7 @@ fn check_notices_a_truncated_pack() {
     }
 }
 
-/// Only a discarded try's journal records what the try was billed.
+/// The cost of a discarded try is recorded only in that try's journal.
 #[test]
 fn check_reports_missing_discarded_tries() {
     /// Corrupts a directory of tries.
@@ -644,7 +645,7 @@ fn check_reports_missing_discarded_tries() {
     }
 }
 
-/// The checksum also shows that a line without a newline is complete.
+/// If the last line has no newline, its checksum shows that it is complete.
 #[test]
 fn check_accepts_a_journal_without_its_last_newline() {
     let made = TestRun::new();
@@ -658,7 +659,7 @@ fn check_accepts_a_journal_without_its_last_newline() {
             proctor_record::EventReader::open(&path).unwrap().count(),
             bytes.split(|b| *b == b'\n').count() - 1
         );
-        // A writer first completes the line.
+        // When the journal is opened for writing, the last line is completed.
         let mut journal = Journal::open(&path).unwrap();
         assert_eq!(fs::read(&path).unwrap(), bytes, "{name}");
         let note = Map::from_iter([("after".to_owned(), json!(1))]);
@@ -670,7 +671,7 @@ fn check_accepts_a_journal_without_its_last_newline() {
 }
 
 /// Without its verdict and grading journal, a trial looks as if it was never graded. The report
-/// shows that it was.
+/// shows that the trial was graded.
 #[test]
 fn verify_reports_missing_gradings_from_the_report() {
     let made = TestRun::new();
@@ -733,8 +734,8 @@ fn run_json_is_restored_from_its_copy() {
         assert!(damage.starts_with(&path.display().to_string()), "{damage}");
         run.restore_run().unwrap();
         assert_eq!(fs::read(&path).unwrap(), whole, "{what}");
-        // If both are corrupted, reading fails, and the hint must not suggest a repair that loses
-        // data.
+        // If both files are corrupt, reading fails, and the hint must not suggest a repair that
+        // loses data.
         harm(&path, &path);
         flip_middle_bit(&copy);
         let error = run.read_run().unwrap_err().to_string();
@@ -755,7 +756,7 @@ fn run_json_rejects_arms_and_tasks_with_wrong_ids() {
         assert!(text.contains(from), "{text}");
         let mut changed: Value = serde_json::from_str(&text.replacen(from, to, 1)).unwrap();
         changed.as_object_mut().unwrap().remove("sum");
-        // Write it with a valid checksum, as Proctor would.
+        // Write the changed plan with a valid checksum, as Proctor would.
         run.write_run(&serde_json::from_value(changed).unwrap()).unwrap();
         let error = run.read_run().unwrap_err().to_string();
         assert!(error.contains("does not match its"), "{error}");

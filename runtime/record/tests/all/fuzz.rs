@@ -1,4 +1,5 @@
-//! Fuzzes journals. A journal on disk may contain arbitrary bytes, with valid or invalid checksums.
+//! Fuzzes the journal reader. A journal on disk may contain arbitrary bytes, with valid or invalid
+//! checksums.
 
 use std::fs;
 
@@ -15,7 +16,8 @@ fn read_journal_survives_random_corruption() {
     let path = dir.path().join("trajectory.jsonl");
     let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/seeds/journals");
     fuzz(seeds, |bytes| {
-        // A mutated line hardly ever has a valid checksum, so every other input gets valid ones.
+        // A mutated line hardly ever has a valid checksum, so add valid checksums to every other
+        // input.
         let bytes = if bytes.len().is_multiple_of(2) {
             with_valid_checksums(bytes)
         } else {
@@ -34,7 +36,7 @@ fn read_journal_survives_random_corruption() {
             assert_eq!(&serde_json::from_str::<Envelope>(&text).unwrap(), event, "{text}");
         }
         match Journal::open(&path) {
-            // Appending must not lose anything that was read.
+            // A later append must not lose any event that was read.
             Ok(mut journal) => {
                 assert_eq!(reading.bad_lines, []);
                 journal.append(0, Event::Noted { note: Default::default() }).unwrap();
@@ -47,7 +49,7 @@ fn read_journal_survives_random_corruption() {
             }
             Err(error) => {
                 assert_error_text(&error.to_string(), "trajectory.jsonl");
-                assert!(!reading.bad_lines.is_empty(), "refused without a reason: {error}");
+                assert!(!reading.bad_lines.is_empty(), "rejected without a reason: {error}");
                 false
             }
         }

@@ -52,7 +52,7 @@ fn journal_round_trips_events() {
     assert!(reading.events.windows(2).all(|pair| pair[0].t_mono <= pair[1].t_mono));
 }
 
-/// Tests every byte offset, not a sample.
+/// Tests truncation at every byte offset.
 #[test]
 fn journal_truncated_anywhere_keeps_complete_lines() {
     let folder = tempfile::tempdir().unwrap();
@@ -61,7 +61,7 @@ fn journal_truncated_anywhere_keeps_complete_lines() {
     let events = read_journal(&path).unwrap().events;
     for cut in 0..=whole.len() {
         fs::write(&path, &whole[..cut]).unwrap();
-        // A line that lacks only its newline is complete.
+        // A line is complete even if its newline is missing.
         let unended = whole.get(cut) == Some(&b'\n');
         let ended = whole[..cut].iter().filter(|byte| **byte == b'\n').count();
         let complete = ended + usize::from(unended);

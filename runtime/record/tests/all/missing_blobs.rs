@@ -79,11 +79,11 @@ fn verify_reports_missing_blobs_where_they_were_stored() {
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].ends_with("with 1 other blob that the journal refers to"), "{told:?}");
 
-    // The pack is a separate problem that counts its own blobs.
+    // The pack is reported as a separate problem, with its own number of blobs.
     fs::write(dir.pack_path(), "").unwrap();
     let told = verify();
     let of_pack = |line: &&String| line.starts_with(&dir.pack_path().display().to_string());
     let of_pack: Vec<_> = told.iter().filter(of_pack).collect();
     assert_eq!(of_pack.len(), 1, "{told:?}");
-    assert!(of_pack[0].ends_with("lacks 1 blob that the journal refers to"), "{told:?}");
+    assert!(of_pack[0].ends_with("does not contain 1 blob that the journal refers to"), "{told:?}");
 }

@@ -1,4 +1,4 @@
-//! Tests what the policy leaves out of the patch between two trees.
+//! Tests which changes the policy leaves out of the patch between two trees.
 
 use pretty_assertions::assert_eq;
 use proctor_record::{Blobs, CollectedPatch, PatchPolicy, collect_patch};
@@ -67,8 +67,8 @@ fn patch_lists_paths_excluded_by_policy() {
     assert_eq!(none, CollectedPatch::default());
 }
 
-/// If the size of the patch is limited, the agent's changes come first, no matter which other files
-/// exist. Everything that does not fit is listed.
+/// If the patch's size is limited, changes to existing files take precedence, no matter how many
+/// new files there are. Every path that does not fit is listed.
 #[test]
 fn patch_prefers_source_changes_over_many_new_files() {
     let folder = tempfile::tempdir().unwrap();
@@ -76,7 +76,7 @@ fn patch_prefers_source_changes_over_many_new_files() {
     let base = nodes(&[("src/work.py", file("a\n"))]);
     let mut end = nodes(&[("src/work.py", file("b\n")), ("src/new.py", file("new\n"))]);
     for number in 0..40 {
-        // These sort before the source changes and have different contents.
+        // Create new files that sort before the changed sources and have different contents.
         let text = format!("{number}\n").repeat(300);
         end.extend(nodes(&[(&format!("a{number:02}"), file(&text))]));
     }

@@ -1,5 +1,5 @@
-//! The network of Harbor's verifiers and reference solutions: what the task allows, and what they
-//! request.
+//! The network access of Harbor's verifiers and reference solutions: the hosts that the task
+//! allows, and a log of the requests.
 
 use std::{
     net::IpAddr,
@@ -12,11 +12,11 @@ use proctor_types::{
     Arm, DenyReason, Fault, HarborNetwork, NetworkMode, NetworkPolicy, UrlRequest,
 };
 
-/// Maximum number of network requests of a verifier to log.
+/// Maximum number of a verifier's network requests to log.
 const MAX_LOGGED_REQUESTS: usize = 1000;
 
-/// Returns the network policy that the task declares, plus the arm's mirrors, which belong to this
-/// machine and not to the task.
+/// Returns the network policy that the task declares. Adds the arm's mirrors, because they depend
+/// on this machine and not on the task.
 pub(super) fn network_policy(network: &HarborNetwork, arm: &Arm) -> NetworkPolicy {
     let (private, ca_file) = (arm.network.private.clone(), arm.network.ca_file.clone());
     let own = NetworkPolicy { private, ca_file, ..NetworkPolicy::default() };
@@ -24,7 +24,8 @@ pub(super) fn network_policy(network: &HarborNetwork, arm: &Arm) -> NetworkPolic
         HarborNetwork::Public => NetworkPolicy { mode: NetworkMode::OpenExcept, ..own },
         HarborNetwork::NoNetwork => NetworkPolicy::default(),
         HarborNetwork::Allowlist(hosts) => {
-            // `*.` matches every name below; a single star would stop at the next dot.
+            // Harbor's `*.` matches subdomains at every level. In a URL pattern, a single star
+            // would match only one level.
             let pattern = |host: &String| match host.strip_prefix("*.") {
                 Some(suffix) => format!("*://**.{suffix}:*"),
                 None => format!("*://{host}:*"),
@@ -39,8 +40,8 @@ pub(super) fn network_policy(network: &HarborNetwork, arm: &Arm) -> NetworkPolic
 #[derive(Default)]
 pub(super) struct Requests {
     lines: Mutex<Vec<String>>,
-    /// The first address that the policy allows but that this machine resolves to a private
-    /// network.
+    /// The first URL that the policy allows, but whose host resolves to a private address on this
+    /// machine.
     unreachable: Mutex<Option<String>>,
 }
 

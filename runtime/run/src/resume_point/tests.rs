@@ -1,4 +1,4 @@
-//! Tests resuming a try, using journals as a trial writes them.
+//! Tests how a try is resumed, with journals like those that trials write.
 
 use proctor_record::Journal;
 use proctor_sandbox_api::wire::{RawPath, SnapshotEntry};
@@ -127,7 +127,7 @@ impl Record {
     }
 }
 
-/// Records two responses: the first has a snapshot; the second has one finished call and no
+/// Records two responses. The first has a snapshot. The second has one finished call, but no
 /// snapshot.
 fn record_in_second_step() -> (Record, String) {
     let mut record = Record::new();
@@ -194,8 +194,8 @@ fn calls_discarded_by_an_earlier_resume_stay_discarded() {
     assert_eq!(calls, ["again"], "the interrupted call is gone");
 }
 
-/// A fault ends a try and its trial. Its recorded events are kept, but the time that led to the
-/// fault is not charged.
+/// A fault ends a try and the trial. The recorded events are kept, but the time between the last
+/// good event and the fault is not charged.
 #[test]
 fn fault_keeps_all_responses_and_does_not_charge_its_time() {
     let (mut record, tree) = record_in_second_step();

@@ -1,6 +1,6 @@
-//! Tests that copies of the package under test in its environment are hidden from the agent, and
-//! from the code under test until the last test has run. The tests use real packages that pip,
-//! setuptools and pytest bundle or need.
+//! Tests that copies of the package under test are hidden: from the agent, and from the code under
+//! test until the last test has run. The copies are parts of real packages that pip, setuptools and
+//! pytest bundle or need.
 
 #![expect(clippy::print_stdout, reason = "what was found is shown where a test fails")]
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
@@ -20,7 +20,7 @@ use serde_json::json;
 
 use crate::not_run::not_run;
 
-/// A package, the file to mask in it, and tests of that file's behavior.
+/// A package, the file that is masked, and tests for that file's behavior.
 struct Subject {
     name: &'static str,
     version: &'static str,
@@ -183,7 +183,7 @@ impl<'a> CopyTest<'a> {
         grade_patch(handle, task, patch.as_bytes(), &options).await.unwrap().verdict
     }
 
-    /// Grades without preparing the grading sandbox, as Proctor used to do.
+    /// Grades in a sandbox from which no copies were removed, as earlier versions of Proctor did.
     async fn grade_unprepared(&self, patch: &str) -> Verdict {
         let spec = SandboxRequest {
             environment: self.environment.clone(),
@@ -216,7 +216,8 @@ impl<'a> CopyTest<'a> {
         let nothing = self.grade_prepared(&self.task, "").await;
         assert!(!nothing.resolved, "{nothing:#?}");
 
-        // Under every policy the agent finds no copy, although its environment needs them.
+        // Under every policy, the agent finds no copy, although the environment itself needs the
+        // copies.
         for on_finding in [OnFinding::Refuse, OnFinding::Remove] {
             let limits = SandboxSpec::default();
             let preparation = Preparation {
@@ -251,8 +252,8 @@ impl<'a> CopyTest<'a> {
     }
 }
 
-/// Installs the subjects' own versions as copies, because another version may not fit the rest of
-/// the package.
+/// Installs copies with the same versions as the subjects, because a file from another version may
+/// be incompatible with the rest of the package.
 fn host_environment() -> serde_json::Value {
     let install = "/venv/bin/pip install -q pytest==8.4.2 setuptools==80.9.0 packaging==25.0 \
                    iniconfig==2.1.0";
@@ -266,8 +267,8 @@ async fn copies_of_packaging_stay_hidden_natively() {
     let mut stage = CopyTest::set_up(&native, &PACKAGING, host_environment(), cache.path()).await;
     stage.assert_copies_are_hidden().await;
 
-    // A benchmark's own procedure starts pytest itself. The copies that pytest needs stay and are
-    // reported.
+    // A benchmark's own procedure starts pytest itself, so the copies that pytest needs are not
+    // hidden. They are reported.
     let details = json!({
         "test_cmd": "/venv/bin/python -m pytest -rA -p no:cacheprovider",
         "log_parser": "parse_log_pytest", "test_directives": ["checks/test_it.py"],

@@ -26,8 +26,8 @@ use serde_json::{Map, Value, json};
 
 use crate::not_run::not_run;
 
-/// A scaffold that runs shell lines in the sandbox, with the endpoint's address and token as
-/// variables, and collects their output.
+/// A scaffold that runs shell commands in the sandbox and collects their output. The endpoint's
+/// address and token are environment variables.
 struct ShellScaffold {
     lines: Vec<String>,
     said: Mutex<Vec<String>>,
@@ -103,7 +103,7 @@ impl ScaffoldSource for SingleScaffoldSource {
     }
 }
 
-/// Split in two, so that no file of this repository contains the key.
+/// Returns the API key. It is split in two, so that no file of this repository contains the key.
 fn key() -> String {
     ["sk-planted-", "a91e0b77c2"].concat()
 }
@@ -129,7 +129,7 @@ async fn check_model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
         curl_request("-H 'authorization: Bearer guessed'", 100),
         format!("curl -sS -i {token} $ENDPOINT/v1/models"),
         curl_request(token, 8),
-        // The client's changes after a response belong to that step.
+        // The client's changes after a response belong to the response's step.
         format!("{}; echo one > /testbed/one.txt", curl_request(token, 100)),
         curl_request(token, 100),
         "env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n'".into(),
@@ -219,7 +219,8 @@ async fn check_model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
     let answers =
         events.iter().filter(|line| matches!(line.event, Event::ModelAnswered { .. })).count();
     assert_eq!(answers, 2);
-    // Each step has a snapshot, taken when the next main request arrived, as in a built-in loop.
+    // As in a built-in loop, each step has a snapshot, which was taken when the next main request
+    // arrived.
     let snapshots = events.iter().filter_map(|line| match &line.event {
         Event::SnapshotTaken { changed, .. } if line.step > 0 => Some((line.step, *changed)),
         _ => None,

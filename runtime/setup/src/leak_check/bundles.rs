@@ -2,8 +2,8 @@
 //! sandbox, where the agent can read it.
 //!
 //! The search runs on the host before any trial starts. A copy cannot be removed from a bundle,
-//! because the agent may import it. Hiding it from other processes would not help either, because
-//! the agent's own shell can read everything that the agent can read.
+//! because the agent itself may import the copied package. Hiding the copy from other processes
+//! would not help either, because the agent's shell can read all files that the agent can read.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,11 +31,11 @@ pub struct BundleCopy {
 }
 
 /// Returns the first copy in the bundle for each task, by task index. A task's package is found by
-/// the paths that its patches change, and by the name of its repository or distribution. Its hidden
-/// code is found by content, under any name.
+/// the paths that its patches change, and by the name of its repository or distribution. A task's
+/// hidden code is found by content, whatever the file's name.
 ///
 /// # Errors
-/// The bundle or the built-in policy cannot be read.
+/// Fails if the bundle or the built-in policy cannot be read.
 pub fn find_bundle_copies(
     folder: &Path,
     tasks: &[&Task],
@@ -57,8 +57,8 @@ pub fn find_bundle_copies(
 }
 
 /// Searches for all remaining tasks at once. A file is reported only for the task that it matches
-/// best. If it also contains another task's copy, the next search finds that one, because it no
-/// longer includes the first task.
+/// best. If the file also contains another task's code, the next search finds that copy, because it
+/// no longer includes the first task.
 fn find_copies_by_content(
     folder: &Path,
     tasks: &[&Task],
@@ -73,8 +73,8 @@ fn find_copies_by_content(
         let (mut blocks, mut names) = (Vec::new(), Vec::new());
         for at in left {
             let task = tasks[at];
-            // Leave out hidden files and the source of a from-scratch task. They are part of the
-            // environment, which does not exist yet.
+            // Search for neither hidden files nor the source of a from-scratch task, because both
+            // are read from the environment, which does not exist yet.
             let mut one = build_secrets(task, &BTreeMap::new(), &BTreeMap::new(), policy)?;
             suffixes.extend(patched_paths(task).filter_map(|path| suffix(&path)));
             blocks.extend(one.secrets.blocks.iter().map(|_| at));
@@ -221,9 +221,9 @@ fn normalize_name(name: &str) -> String {
     out
 }
 
-/// Finds a module's package below an import root. Finding the package is enough, because another
-/// version of it may have other modules. A directory without `__init__` proves nothing, because
-/// several packages may share it.
+/// Finds a module's package below an import root. It is enough that the package exists, because
+/// another version of the package may have other modules. A directory without `__init__` proves
+/// nothing, because several packages may share it.
 fn find_importable(root: &Path, module: &[&str]) -> Option<PathBuf> {
     let mut at = root.to_owned();
     for (depth, part) in module.iter().enumerate() {
@@ -241,15 +241,15 @@ fn find_importable(root: &Path, module: &[&str]) -> Option<PathBuf> {
     if let Some(file) = module.get(below).and_then(|part| find_module_file(&at, part)) {
         return Some(file);
     }
-    // The start of the path may be a repository directory that is not part of the package. Without
-    // that directory, the module itself must exist.
+    // The path may start with a repository directory that is not part of the package. If the first
+    // parts of the path are dropped, the module itself must exist.
     (1..module.len().saturating_sub(1)).find_map(|from| {
         let (name, folders) = module[from..].split_last()?;
         find_module_file(&root.join(folders.join("/")), name)
     })
 }
 
-/// Finds `NAME.py` or a compiled file or extension module of that name.
+/// Finds `NAME.py`, or a compiled file or extension module with that name.
 fn find_module_file(folder: &Path, name: &str) -> Option<PathBuf> {
     let entries = fs::read_dir(folder).ok()?.flatten();
     let mut found: Vec<PathBuf> = entries

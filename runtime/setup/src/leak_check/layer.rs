@@ -25,24 +25,24 @@ use crate::{
 /// Maximum size in bytes of a hidden file to fingerprint.
 const MAX_HIDDEN_FILE_BYTES: u64 = 4 << 20;
 
-/// Increase this when the findings get a new field. Cached findings lack the field, so the layers
-/// must be searched again.
+/// Version of the cached findings. Increment it when the findings get a new field. Cached findings
+/// lack the new field, so the layers must be searched again.
 const FORMAT: u32 = 2;
 
-/// A task's hidden content in one environment. The search runs once. Every sandbox is then prepared
-/// from its result.
+/// A task's hidden content in one environment. The search runs once. Its findings are used to
+/// prepare every sandbox of the environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerFindings {
     pub(super) labelled: LabelledSecrets,
     /// Leaks outside the work directory.
     pub leaks: Vec<Leak>,
     pub workdir: WorkdirFindings,
-    /// Files of the environment that the test tools need. Determined only if there are leaks.
+    /// Files of the environment that the test tools need. Empty if there are no leaks.
     pub tools: ToolFiles,
     pub unseen: ScanStats,
     decoys: Vec<RawPath>,
-    /// Paths in `hidden` that match nothing: they don't exist in the environment, and no patch of
-    /// the task creates them.
+    /// Paths in the task's `hidden` list that neither exist in the environment nor are created by
+    /// one of the task's patches.
     #[serde(default)]
     pub unmatched: Vec<String>,
 }
@@ -77,21 +77,21 @@ impl ToolFiles {
     }
 }
 
-/// Files that a scan skipped, and statistics of the scan. The leak check guarantees nothing about
-/// skipped files.
+/// Counts of files that a scan skipped, and statistics of the scan. Skipped files may contain
+/// leaks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScanStats {
-    /// Files and expanded streams above the size limit.
+    /// Number of files and expanded streams that exceed the size limit.
     pub too_large: u64,
-    /// Archives nested deeper than the limit.
+    /// Number of archives that are nested more deeply than the limit.
     pub too_deep: u64,
-    /// Files that could not be read, and corrupt archives.
+    /// Number of unreadable files and corrupt archives.
     pub unreadable: u64,
-    /// Whether there were more findings than are reported.
+    /// Whether there were more findings than the scan reported.
     pub more: bool,
-    /// Files that were scanned.
+    /// Number of scanned files.
     pub files: u64,
-    /// Bytes of these files before any expansion.
+    /// Total size of the scanned files in bytes, before any expansion.
     pub bytes: u64,
     /// Duration of the scan in milliseconds.
     pub ms: u64,
@@ -110,31 +110,31 @@ impl ScanStats {
 }
 
 impl LayerFindings {
-    /// Returns the cache key for the findings of a task in an environment. `environment` identifies
-    /// it as in [`proctor_sandbox_api::PreparedEnvironment`], and `agent` identifies the searching
-    /// sandbox agent as in [`proctor_sandbox_api::Backend`].
+    /// Returns the cache key for a task's findings in an environment. `environment` identifies the
+    /// environment as in [`proctor_sandbox_api::PreparedEnvironment`], and `agent` identifies the
+    /// searching sandbox agent as in [`proctor_sandbox_api::Backend`].
     ///
     /// # Errors
-    /// The built-in policy cannot be read.
+    /// Fails if the built-in policy cannot be read.
     pub fn key(task: &Task, environment: &str, agent: &str) -> Result<String, Fault> {
         let policy = LeakPolicy::get()?.digest();
         let makers = format!("{PREPARATION} {agent} {FORMAT}");
-        // The tools are part of the key, because the test command determines them.
+        // The findings depend on the test tools, which these fields determine.
         let tools = serde_json::json!([task.test_command, task.env, task.user]);
         let text = format!("{policy} {makers} {environment} {tools} {}", digest(task));
         Ok(sha256_hex(text.as_bytes()))
     }
 
-    /// Reads cached findings. Returns `None` if there are none or they are unreadable.
+    /// Reads cached findings. Returns `None` if they do not exist or cannot be read.
     pub fn read(folder: &Path, key: &str) -> Option<Self> {
         let text = proctor_files::read(&folder.join(key).with_extension("json")).ok()?;
         serde_json::from_slice(&text).ok()
     }
 
-    /// Caches the findings. They contain paths and hashes, but no content.
+    /// Writes the findings to the cache. They contain paths and hashes, but no content.
     ///
     /// # Errors
-    /// The directory cannot be written.
+    /// Fails if the directory cannot be written.
     pub fn write(&self, folder: &Path, key: &str) -> Result<(), Fault> {
         let write = || -> std::io::Result<()> {
             let text = serde_json::to_vec(self)?;
@@ -167,7 +167,7 @@ impl LayerFindings {
     /// Scans a fresh sandbox of the environment, before anything is prepared in it.
     ///
     /// # Errors
-    /// A sandbox fault if the sandbox cannot be searched.
+    /// Returns a sandbox fault if the sandbox cannot be searched.
     pub async fn search_environment(handle: &SandboxHandle, task: &Task) -> Result<Self, Fault> {
         let policy = LeakPolicy::get()?;
         let workdir = RawPath::from(task.workdir.as_str());
@@ -185,11 +185,11 @@ impl LayerFindings {
         Ok(Self { unmatched, ..found })
     }
 
-    /// Scans another sandbox of the task for the same secrets. This is the sandbox of the agent's
-    /// own program, which has no work directory. `task` contains that sandbox's environment.
+    /// Scans the sandbox of the agent's own program for the same secrets. This sandbox has no work
+    /// directory. `task` contains that sandbox's environment.
     ///
     /// # Errors
-    /// A sandbox fault if it cannot be searched.
+    /// Returns a sandbox fault if the sandbox cannot be searched.
     pub async fn search_program_sandbox(
         &self,
         handle: &SandboxHandle,
@@ -243,14 +243,14 @@ impl LayerFindings {
         Ok(leak_check)
     }
 
-    /// Removes the task's hidden content from the work directory and scans the rest, which every
-    /// sandbox of the task contains. The sandbox cannot be used for anything else afterwards. Skips
-    /// tasks that start from scratch: their work directory is emptied for the agent and protected
-    /// from the code under test.
+    /// Removes the task's hidden content from the work directory and scans the remaining files,
+    /// which every sandbox of the task contains. The sandbox cannot be used for anything else
+    /// afterwards. Skips tasks that start from scratch: their work directory is emptied for the
+    /// agent and protected from the code under test.
     ///
     /// # Errors
-    /// A setup fault if the mask does not apply, or a sandbox fault if the sandbox cannot be
-    /// searched.
+    /// Returns a setup fault if the mask does not apply, or a sandbox fault if the sandbox cannot
+    /// be searched.
     pub async fn search_workdir(
         &mut self,
         handle: &SandboxHandle,
@@ -276,7 +276,8 @@ impl LayerFindings {
         !self.leaks.is_empty()
     }
 
-    /// Returns a digest of everything that the findings change in a sandbox. Verdicts depend on it.
+    /// Returns a digest of the findings that affect how sandboxes are prepared. Verdicts depend on
+    /// it.
     pub fn digest(&self) -> String {
         let text = serde_json::json!([self.leaks, self.workdir, self.tools]).to_string();
         sha256_hex(text.as_bytes())
@@ -303,15 +304,15 @@ impl LayerFindings {
         HiddenPaths { paths, decoys }
     }
 
-    /// Returns the paths of all leaks that come from the host.
+    /// Returns the paths of all leaks in files of the host.
     pub(crate) fn host_paths(&self, task: &Task) -> Vec<RawPath> {
         self.leaks.iter().filter_map(|leak| self.host_path(task, leak)).cloned().collect()
     }
 
-    /// Whether the environment cannot exist without the leak. Rejecting the leak would then reject
-    /// the task. This covers the original package of a from-scratch task, and files that were
-    /// installed with the test tool or the package installer. Such a leak is removed whatever the
-    /// policy says.
+    /// Whether the environment cannot exist without the leak. This is the case for the original
+    /// package of a from-scratch task, and for files that were installed with the test tool or the
+    /// package installer. Such a leak is removed even if the policy is to reject leaks, because the
+    /// task could never run otherwise.
     pub(crate) fn is_unavoidable(&self, task: &Task, leak: &Leak) -> Result<bool, Fault> {
         let is_original = task.from_scratch.is_some() && leak.kind == LeakKind::ImportableCopy;
         Ok(is_original
@@ -319,7 +320,7 @@ impl LayerFindings {
             || LeakPolicy::get()?.is_bundled_by_tool(&leak.place))
     }
 
-    /// Returns the path of a leak if the file comes from the host.
+    /// Returns the leak's path if the file is part of the host's file system.
     pub(crate) fn host_path<'l>(&self, task: &Task, leak: &'l Leak) -> Option<&'l RawPath> {
         if task.environment.base.as_deref() != Some("host") {
             return None;
@@ -359,9 +360,9 @@ fn compiled_copies(path: &RawPath) -> Vec<RawPath> {
         .collect()
 }
 
-/// Returns host directories that contain Python code, selected evenly by the hash of their paths.
-/// The selection is the same for every task, so that comparing two tasks reveals no more than a
-/// single one.
+/// Returns `count` host directories that contain Python code, selected by the hashes of their
+/// paths. The selection is the same for every task, so that an agent learns nothing from comparing
+/// the hidden paths of two tasks.
 fn decoys(skip: &[String], count: usize) -> Vec<RawPath> {
     let mut found = Vec::new();
     let mut open = host_base::visible_folders();
@@ -390,7 +391,7 @@ fn decoys(skip: &[String], count: usize) -> Vec<RawPath> {
 }
 
 /// Returns hidden paths that exist neither in the environment nor in one of the task's patches.
-/// Most are typing errors, which leave the intended files visible to the agent.
+/// Most such paths contain typing errors, which leave the intended files visible to the agent.
 async fn unmatched(
     handle: &SandboxHandle,
     task: &Task,
@@ -415,7 +416,7 @@ async fn unmatched(
     Ok(unmatched)
 }
 
-/// Returns the entry names in the work directory.
+/// Returns the names of the entries in the work directory.
 async fn workdir_entry_names(
     handle: &SandboxHandle,
     workdir: &RawPath,
@@ -425,7 +426,8 @@ async fn workdir_entry_names(
     Ok(entries.iter().map(|entry| entry.name.to_escaped()).collect())
 }
 
-/// Reads files, and all files below directories, by their path below the work directory.
+/// Reads files, including all files below directories. Returns the contents by path below the work
+/// directory.
 async fn read_files(
     handle: &SandboxHandle,
     mut left: Vec<String>,

@@ -1,5 +1,5 @@
-//! A finding of the leak check. It is precise enough to fix the leak, but does not reveal the
-//! hidden content.
+//! A finding of the leak check. Its description is precise enough to fix the leak, but does not
+//! reveal the hidden content.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::secrets::LabelledSecrets;
 
-/// Where content is that must not be in a sandbox. Never contains the content itself.
+/// The location of content that must not be in a sandbox. Never contains the content itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leak {
     pub kind: LeakKind,
@@ -16,7 +16,7 @@ pub struct Leak {
     pub place: String,
     /// Description of the copied content.
     pub what: String,
-    /// The path to remove, if it can be removed.
+    /// The path to remove. `None` if the leak cannot be removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remove: Option<RawPath>,
 }
@@ -24,11 +24,11 @@ pub struct Leak {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LeakKind {
-    /// Text in a file.
+    /// Hidden text in a file.
     Copy,
-    /// Content in an archive or a compressed file.
+    /// Hidden content in an archive or a compressed file.
     ArchivedCopy,
-    /// Content in a repository's objects or logs.
+    /// Hidden content in a repository's objects or logs.
     History,
     Bytecode,
     /// The package under test, where an interpreter imports it.

@@ -1,4 +1,5 @@
-//! The leak check: ensures that nothing in a sandbox reveals a task's hidden content.
+//! The leak check: searches sandboxes for copies of a task's hidden content, and removes or rejects
+//! them.
 
 mod bundles;
 mod layer;

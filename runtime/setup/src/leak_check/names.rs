@@ -1,5 +1,5 @@
-//! Extracts names from Python code without parsing it. A run of removed lines is not a complete
-//! program, so it cannot be parsed.
+//! Extracts names from Python code without parsing it. The lines that a patch removes are not a
+//! complete program, so they cannot be parsed.
 
 use std::collections::BTreeSet;
 

@@ -14,14 +14,14 @@ pub(crate) struct PatchLines {
 }
 
 impl PatchLines {
-    /// Whether the patch creates the file, judging by its lines.
+    /// Whether the patch creates the file, judging by the kinds of its lines.
     pub(crate) fn is_new(&self) -> bool {
         self.removed.is_empty() && self.kept.is_empty()
     }
 }
 
-/// Reads as much of the patch as possible. Only its text matters here: applying the patch checks
-/// whether it is valid.
+/// Splits as much of the patch as possible. Ignores invalid parts, because they are detected when
+/// the patch is applied.
 pub(crate) fn patch_lines_by_file(patch: &str) -> BTreeMap<String, PatchLines> {
     let mut files: BTreeMap<String, PatchLines> = BTreeMap::new();
     for file in Patch::parse(patch.as_bytes()).files {

@@ -34,7 +34,8 @@ pub(crate) struct LeakPolicy {
 pub(crate) struct HostFolders {
     pub suffixes: Vec<String>,
     pub skip: Vec<String>,
-    /// Number of decoys: directories without a finding that are treated as if they had one.
+    /// Number of decoys. Decoys are directories without a finding that are treated as if there was
+    /// one.
     pub decoys: usize,
 }
 
@@ -43,13 +44,14 @@ pub(crate) struct HostFolders {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tool {
     pub name: String,
-    /// Words in a command that indicate that it runs the tool.
+    /// Program names that run the tool. A command that contains one of them counts as running the
+    /// tool.
     pub words: Vec<String>,
-    /// Names of its directories, wherever it is installed.
+    /// Names of the tool's directories, in any location.
     pub folders: Vec<String>,
 }
 
-/// Thresholds for counting a match as a copy.
+/// Thresholds above which a match counts as a copy.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FingerprintThresholds {
@@ -103,13 +105,14 @@ impl LeakPolicy {
             || self.copy_suffixes.iter().any(|end| name.ends_with(end.as_bytes()))
     }
 
-    /// Whether a path is a repository.
+    /// Whether a path is a repository, judging by its name.
     pub(crate) fn is_history(&self, path: &RawPath) -> bool {
         let name = path.as_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or_default();
         self.histories.iter().any(|history| name == history.as_bytes())
     }
 
-    /// Whether a path is a complete module or package that an interpreter can import.
+    /// Whether a path is directly below an import root, so that an interpreter can import it as a
+    /// module or package.
     pub(crate) fn is_importable(&self, path: &RawPath) -> bool {
         let mut parts = path.as_bytes().rsplit(|&byte| byte == b'/').skip(1);
         let folder = parts.next().unwrap_or_default();
@@ -121,10 +124,10 @@ impl LeakPolicy {
         self.tools.iter().any(|tool| tool.contains_path(place))
     }
 
-    /// Returns the tool that `commands` run and that bundles the file at `place`.
+    /// Returns a tool that `commands` runs, if that tool bundles the file at `place`.
     pub(crate) fn find_tool(&self, commands: &str, place: &str) -> Option<&str> {
-        // A program in any directory matches by its name, but a directory of that name does not
-        // match.
+        // A word matches if its file name is a program of the tool. A directory with that name does
+        // not match.
         let ends = |c: char| c.is_whitespace() || ";|&()<>\"'`$=".contains(c);
         let programs = || commands.split(ends).map(|word| word.rsplit('/').next().unwrap_or(word));
         let runs =
@@ -133,7 +136,8 @@ impl LeakPolicy {
         tool.map(|tool| tool.name.as_str())
     }
 
-    /// Returns a digest of the policy's whole text. Findings of another policy are then not reused.
+    /// Returns a digest of the policy's whole text. As part of the cache key, the digest ensures
+    /// that findings made with another policy are not reused.
     pub(crate) fn digest(&self) -> String {
         sha256_hex(format!("{} {TEXT}", self.version).as_bytes())
     }

@@ -5,7 +5,7 @@ use proctor_types::Fault;
 
 use super::leak::Leak;
 
-/// Removes a finding and its compiled copies. Returns whether they are gone.
+/// Removes a leaked file and its compiled copies. Returns whether all of them were removed.
 pub(crate) async fn remove(handle: &SandboxHandle, leak: &Leak) -> Result<bool, Fault> {
     let Some(path) = &leak.remove else { return Ok(false) };
     let mut gone = compiled_copies(handle, path).await?;
@@ -16,7 +16,7 @@ pub(crate) async fn remove(handle: &SandboxHandle, leak: &Leak) -> Result<bool, 
             Err(error) if error.is_broken() => {
                 return Err(error.to_fault(format!("removing {path}")));
             }
-            // The file is part of a read-only base, so it cannot be removed.
+            // The file cannot be removed, for example because it is part of a read-only base.
             Err(_) => return Ok(false),
         }
     }

@@ -1,4 +1,4 @@
-//! Turns a task into fingerprints of its hidden content.
+//! Creates the fingerprints of a task's hidden content.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -12,19 +12,19 @@ use super::{
     policy::{FingerprintThresholds, LeakPolicy},
 };
 
-/// Fingerprints, each with a description. The descriptions are for users and never reach the
-/// sandbox.
+/// Fingerprints, with a description for each. The descriptions are for users and are never sent to
+/// the sandbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LabelledSecrets {
     pub secrets: Secrets,
-    /// One description per block.
+    /// Descriptions of the blocks in `secrets`, in the same order.
     pub blocks: Vec<String>,
-    /// One description per set of names.
+    /// Descriptions of the sets of names in `secrets`, in the same order.
     pub names: Vec<String>,
 }
 
-/// Returns a digest of the task data that the fingerprints are made from. It does not cover hidden
-/// files, because they are read from the environment.
+/// Returns a digest of the task data from which the fingerprints are created. The digest does not
+/// cover hidden files, because they are read from the environment.
 pub(crate) fn digest(task: &Task) -> String {
     let parts =
         [&task.mask, &task.gold, &task.test_patch].map(|part| part.as_deref().unwrap_or_default());
@@ -95,17 +95,17 @@ fn lines(content: &[u8]) -> Vec<String> {
     String::from_utf8_lossy(content).lines().map(str::to_owned).collect()
 }
 
-/// Returns a file without its leading comment. Many files start with the same license, so each of
-/// them would count as a copy of a small file.
+/// Returns a file's lines without its leading comment. Many files start with the same license. With
+/// the comment, each of them would count as a copy of a small hidden file.
 fn strip_leading_comment(mut lines: Vec<String>) -> Vec<String> {
     let is_head = |line: &String| line.trim().is_empty() || line.starts_with('#');
     lines.drain(..lines.iter().take_while(|line| is_head(line)).count());
     lines
 }
 
-/// Whether this is a short Python file that defines nothing, such as a generated version file. It
-/// looks the same in many packages. A from-scratch task requests functions and classes, so such a
-/// file solves no task, and a similar file elsewhere is not a copy of it.
+/// Whether this is a short Python file that defines nothing, such as a generated version file. Such
+/// files look the same in many packages, so a similar file elsewhere is not a copy. Nor does such a
+/// file help to solve a from-scratch task, which requests functions and classes.
 fn is_trivial_file(path: &str, runs: &[Vec<String>], policy: &LeakPolicy) -> bool {
     let prints = &policy.prints;
     let mut lines = runs.iter().flatten().filter(|line| !line.trim().is_empty());
@@ -138,13 +138,13 @@ fn module(path: &str, policy: &LeakPolicy) -> Option<String> {
 
 struct SecretsBuilder<'a> {
     policy: &'a LeakPolicy,
-    /// Hashes of windows that stay visible to the agent.
+    /// Hashes of windows in lines that stay visible to the agent.
     known: HashSet<u64>,
     made: LabelledSecrets,
 }
 
-/// Distinct windows in order, with the number of lines per window and the total number of bytes
-/// without white space.
+/// Distinct windows in order. `lines` is the number of lines per window, and `bytes` the total
+/// number of bytes without white space.
 struct Windows {
     lines: usize,
     hashes: Vec<u64>,
@@ -205,7 +205,8 @@ impl SecretsBuilder<'_> {
         if count == 0 || windows.bytes < self.thresholds().block_bytes {
             return;
         }
-        // Require all windows if there are few, because half of three could match by coincidence.
+        // If there are at most three windows, require all of them, because one or two could match
+        // by coincidence.
         let need = if count <= 3 { count } else { (count as f64 * share).ceil() as usize };
         self.made.blocks.push(label);
         self.made.secrets.blocks.push(Block {
@@ -215,7 +216,7 @@ impl SecretsBuilder<'_> {
         });
     }
 
-    /// Adds a masked file as a whole, and each long run of lines separately.
+    /// Adds all masked lines of a file as one block, and each long run of lines as another.
     fn add_masked_code(&mut self, path: &str, runs: &[Vec<String>]) {
         let share = self.thresholds().code_share;
         let whole = self.longest_windows(runs);
@@ -237,7 +238,7 @@ impl SecretsBuilder<'_> {
         self.add_block(format!("the hidden file {path}"), &windows, share);
     }
 
-    /// Adds the names that occur only in the masked part of a module.
+    /// Adds a set of the names that occur only in the masked part of a module.
     fn add_names(&mut self, path: &str, side: &PatchLines) {
         let Some(module) = module(path, self.policy) else { return };
         let kept: BTreeSet<&str> = side
@@ -272,7 +273,7 @@ impl SecretsBuilder<'_> {
         self.made.names.push(format!("compiled code of {path}"));
     }
 
-    /// Removes windows at even distances if there are too many for one request.
+    /// If there are too many windows for one request, removes some of them at regular distances.
     fn thin_windows(&mut self, most: usize) {
         let all: usize = self.made.secrets.blocks.iter().map(|block| block.windows.len()).sum();
         let step = all.div_ceil(most.max(1));
@@ -343,8 +344,8 @@ mod tests {
                 .blocks
         };
         assert!(labels(version, true).is_empty());
-        // A long table counts as a secret, and so does a masked constant. A constant outside the
-        // mask does not.
+        // A long table and a masked constant count as secrets. A constant outside the mask does
+        // not.
         let both = ["masked code of a/_version.py", "the original source a.py"];
         assert_eq!(labels(&code, true), both);
         assert_eq!(labels(&long, true), both);

@@ -1,4 +1,4 @@
-//! Checks a sandbox's surroundings for secrets of the host: variables, mounts, engine sockets and
+//! Checks a sandbox for access to the host and its secrets: variables, mounts, engine sockets and
 //! credential files.
 
 use proctor_sandbox_api::{
@@ -15,7 +15,8 @@ use super::{
 /// Maximum number of bytes to read from a file in `/proc`.
 const MAX_PROC_FILE_BYTES: u64 = 4 << 20;
 
-/// Searches the sandbox with the rights of a process in it, before any other process runs there.
+/// Searches the sandbox with the permissions of a process in the sandbox, before any other process
+/// runs there.
 pub(super) async fn search(handle: &SandboxHandle, task: &Task) -> Result<Vec<Leak>, Fault> {
     let policy = &LeakPolicy::get()?.sandbox;
     let mut leaks = Vec::new();
@@ -29,7 +30,7 @@ pub(super) async fn search(handle: &SandboxHandle, task: &Task) -> Result<Vec<Le
     variables.dedup();
     for (name, value) in &variables {
         if !value.is_empty() && policy.variables.iter().any(|glob| matches(glob, name)) {
-            let what = "its name suggests a secret";
+            let what = "the variable's name suggests a secret";
             leaks.push(Leak::secret(LeakKind::SecretVariable, name, what));
         }
     }
@@ -39,13 +40,13 @@ pub(super) async fn search(handle: &SandboxHandle, task: &Task) -> Result<Vec<Le
             point.strip_prefix(mount.as_str()).is_some_and(|r| r.is_empty() || r.starts_with('/'))
         };
         if policy.mounts.iter().any(below) {
-            let what = "it is mounted from the host";
+            let what = "the directory is mounted from the host";
             leaks.push(Leak::secret(LeakKind::SecretMount, point, what));
         }
     }
     for socket in &policy.sockets {
         if exists(handle, socket).await? {
-            let what = "it gives access to a container engine on the host";
+            let what = "the socket gives access to a container engine on the host";
             leaks.push(Leak::secret(LeakKind::EngineSocket, socket, what));
         }
     }
@@ -53,7 +54,8 @@ pub(super) async fn search(handle: &SandboxHandle, task: &Task) -> Result<Vec<Le
         for file in &policy.home_files {
             let path = format!("{home}/{file}");
             if exists(handle, &path).await? {
-                let mut leak = Leak::secret(LeakKind::SecretFile, &path, "it contains credentials");
+                let mut leak =
+                    Leak::secret(LeakKind::SecretFile, &path, "the file contains credentials");
                 leak.remove = Some(RawPath::from(path));
                 leaks.push(leak);
             }
@@ -74,8 +76,8 @@ async fn homes(handle: &SandboxHandle) -> Result<Vec<String>, Fault> {
 
 async fn exists(handle: &SandboxHandle, path: &str) -> Result<bool, Fault> {
     let found = handle.stat(&path.into()).await;
-    // The sandbox agent reports files that it cannot read. They leak nothing, because processes in
-    // the sandbox can read no more than the agent.
+    // If the sandbox agent cannot read a file, the file leaks nothing, because processes in the
+    // sandbox can read no more than the agent.
     match found {
         Ok(found) => Ok(found.is_some()),
         Err(error) if error.is_broken() => Err(error.to_fault(format!("checking {path}"))),
@@ -85,8 +87,8 @@ async fn exists(handle: &SandboxHandle, path: &str) -> Result<bool, Fault> {
 
 /// Returns the environment variables of the sandbox's first process, which is the sandbox agent.
 ///
-/// If the sandbox's user is not root, the kernel gives this file to the machine's root. No process
-/// in the sandbox can then read it, so it leaks nothing.
+/// If the sandbox's user is not root, the file in `/proc` belongs to the machine's root. Then no
+/// process in the sandbox can read the file, so it leaks nothing.
 async fn read_environ(handle: &SandboxHandle) -> Result<String, Fault> {
     let path = "/proc/self/environ";
     match handle.read(&path.into(), MAX_PROC_FILE_BYTES).await {

@@ -1,4 +1,4 @@
-//! The leak check of a single trial: combines the layer's findings with a scan of the prepared
+//! The leak check of a single trial. It combines the layer's findings with a scan of the prepared
 //! work directory.
 
 use std::fmt::Write as _;
@@ -27,18 +27,19 @@ const MAX_LISTED_FINDINGS: usize = 5;
 pub struct LeakReport {
     /// One sentence for each removal that the policy required.
     pub removed: Vec<String>,
-    /// Files that were skipped: the sum of the layer's scan and the trial's own scan.
+    /// Statistics of skipped files: the sum for the layer's scan and the trial's own scan.
     pub unseen: ScanStats,
-    /// Paths of the task's `hidden` that match nothing.
+    /// Paths in the task's `hidden` list that match no file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unmatched: Vec<String>,
 }
 
-/// Scans everything that the layer's scan could not cover, and handles all findings.
+/// Scans the parts of the sandbox that the layer's scan could not cover, and removes or rejects
+/// what it finds.
 ///
 /// # Errors
-/// A setup fault that names the locations if a finding cannot or may not be removed. The trial is
-/// not run in that case.
+/// Returns a setup fault that names the locations if a finding cannot or may not be removed. In
+/// that case, the trial does not run.
 pub(crate) async fn verify(
     handle: &SandboxHandle,
     task: &Task,
@@ -49,7 +50,7 @@ pub(crate) async fn verify(
     let policy = LeakPolicy::get()?;
     let mut roots = vec![RawPath::from(task.workdir.as_str())];
     roots.extend(policy.volatile.iter().map(|path| RawPath::from(path.as_str())));
-    // Also check that content is gone that was hidden when the sandbox was opened.
+    // Also check that the content that was hidden at the sandbox's start is no longer there.
     roots.extend(layer.leaks.iter().filter_map(|leak| leak.remove.clone()));
     let request = ScanRequest { roots, skip: Vec::new(), suffixes: None, limits: policy.limits };
     let reply = layer.scan(handle, request).await?;
@@ -59,7 +60,7 @@ pub(crate) async fn verify(
     let mut leaks: Vec<Leak> = own.collect();
     leaks.extend(surroundings::search(handle, task).await?);
     let mut seen = Vec::new();
-    // The volatile directories are also part of the layer, so a leak in them is found twice.
+    // The volatile directories are also part of the layer, so a leak there may be found twice.
     leaks.retain(|leak| match seen.contains(&leak.place) {
         true => false,
         false => {
@@ -81,7 +82,7 @@ pub(crate) async fn verify(
     Err(leak_fault(task, &stay, unseen.more, on_finding))
 }
 
-/// Returns the fault that lists where hidden content can be read.
+/// Returns a fault that lists the locations of readable hidden content.
 pub(crate) fn leak_fault(
     task: &Task,
     leaks: &[Leak],

@@ -1,4 +1,4 @@
-//! Computes the digest of a directory's content.
+//! Computes the digest of a directory's contents.
 
 use std::{
     fs,
@@ -10,11 +10,11 @@ use proctor_types::{Fault, Source, sha256_hex};
 
 use super::faults::{fault, io};
 
-/// Names that are not part of a source: history, and files that interpreters leave behind. Set-up
-/// also removes them.
+/// Entries with these names are not part of a source: they are history, or files that interpreters
+/// leave behind. Set-up removes them too.
 const IGNORED_NAMES: [&str; 3] = [".git", "__pycache__", ".pytest_cache"];
 
-/// A directory with more entries than this is probably a home directory.
+/// Maximum number of entries. A directory with more entries is probably a home directory.
 const ENTRY_LIMIT: usize = 200_000;
 
 /// Returns the SHA-256 of the sorted paths, kinds, executable bits and contents.
@@ -30,9 +30,9 @@ pub(super) fn folder_digest(folder: &Path) -> Result<String, Fault> {
     Ok(sha256_hex(text.as_bytes()))
 }
 
-/// Returns the current digest of a source on this host. Returns `None` if the task itself contains
-/// the digest. Also returns `None` if the source cannot be read, because fetching it reports the
-/// error.
+/// Returns the current digest of a source on this host. Returns `None` if the task itself specifies
+/// the digest, or if the source cannot be read. In the latter case, the error is reported when the
+/// source is fetched.
 pub fn local_source_digest(source: &Source, base_dir: &Path) -> Option<String> {
     match source {
         Source::Path { path } => folder_digest(&fs::canonicalize(base_dir.join(path)).ok()?).ok(),

@@ -1,4 +1,4 @@
-//! Faults of sources.
+//! Creates faults for sources that cannot be fetched or read.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The cache of sources.
+//! Fetches tasks' sources and caches them.
 
 use std::{
     fs,
@@ -19,8 +19,8 @@ use super::{
 /// `trees/<digest>/`.
 ///
 /// A tree is moved into `trees` only when it is complete. If Proctor is killed, it leaves at most a
-/// temporary directory, never an incomplete source. Trees never change afterwards, because each
-/// sandbox gets a copy.
+/// temporary directory, never an incomplete source. Complete trees never change, because each
+/// sandbox gets its own copy.
 #[derive(Debug, Clone)]
 pub struct Sources {
     pub cache: PathBuf,
@@ -31,11 +31,12 @@ impl Sources {
         Self { cache: cache.into() }
     }
 
-    /// Fetches a source to this host, or finds it in the cache. Relative paths are resolved
-    /// against `base_dir`. The caller sets the tree's path in a sandbox (`at`).
+    /// Returns a source's tree from the cache, or fetches the source first. Relative paths are
+    /// resolved against `base_dir`. The caller must set `at`, the tree's path in a sandbox.
     ///
     /// # Errors
-    /// An environment fault: unreachable index, wrong checksum, unsafe archive.
+    /// Returns an environment fault, for example if the index is unreachable, the checksum is wrong
+    /// or the archive is unsafe.
     pub async fn fetch(&self, source: &Source, base_dir: &Path) -> Result<SourceTree, Fault> {
         match source {
             Source::Path { path } => {
@@ -132,7 +133,7 @@ fn move_into_place(fresh: tempfile::TempDir, folder: &Path) -> Result<(), Fault>
         .map_err(|error| io(fresh.path(), &error))?;
     match fs::rename(fresh.path(), folder) {
         Ok(()) => {
-            // The directory was already moved. `keep` only prevents its removal.
+            // The directory has been moved. `keep` only disables the removal of the temporary path.
             let _ = fresh.keep();
             Ok(())
         }
@@ -153,7 +154,7 @@ fn check_checksum(what: &str, wanted: &str, found: &str) -> Result<(), Fault> {
     }
     Err(fault(format!("{what}: SHA-256 is {found}, expected {wanted}"))
         .cause(Cause::Invalid)
-        .hint("fix the task's sha256, unless the file was tampered with"))
+        .hint("if the file is authentic, fix the task's sha256"))
 }
 
 /// Runs blocking file operations off the async threads.

@@ -10,8 +10,9 @@ use super::faults::{fault, io};
 /// Checks out `commit` into the empty directory `into` and removes the history.
 ///
 /// The repository is not trusted: no hooks, no filters, no submodules, no `ext::` transports. The
-/// configuration of the user and the system is ignored, so that two hosts get the same tree. The
-/// commit is first fetched without its history. If the server rejects that, everything is fetched.
+/// configuration of the user and the system is ignored, so that two hosts get the same tree. First
+/// tries to fetch only the commit, without its history. If the server rejects this, fetches the
+/// whole repository.
 pub(super) async fn checkout(
     url: &str,
     commit: &str,

@@ -1,4 +1,4 @@
-//! Sources of code: fetched once, verified, and cached by content.
+//! Source code of tasks. Each source is fetched once, verified, and cached by content.
 
 mod digest;
 mod faults;

@@ -6,13 +6,13 @@ use proctor_types::{Cause, Fault, Source, sha256_hex};
 use super::{Sources, faults::fault};
 
 impl Sources {
-    /// Returns a release as a source. Its checksum is that of the sdist that the index currently
+    /// Returns a release as a source. The checksum is that of the sdist that the index currently
     /// offers.
     ///
     /// # Errors
-    /// An environment fault if the index is unreachable. Its cause is [`Cause::Missing`] if the
-    /// index responds but has no such project or no sdist of that version; its hint then suggests
-    /// an alternative.
+    /// Returns an environment fault if the index is unreachable. If the index responds, but has no
+    /// such project or no sdist of that version, the fault's cause is [`Cause::Missing`] and its
+    /// hint suggests an alternative.
     pub async fn find_release(&self, name: &str, version: &str) -> Result<Source, Fault> {
         let index = Pypi::from_env()?;
         let (files, broken) = index.list_files(name).await;
@@ -27,8 +27,8 @@ impl Sources {
         Ok(Source::Pypi { pypi: name.to_owned(), version: version.to_owned(), sha256 })
     }
 
-    /// Returns when a release was uploaded, according to the index. `None` if the index does not
-    /// say or cannot be reached.
+    /// Returns the upload time of a release. `None` if the index does not provide it or is
+    /// unreachable.
     pub async fn upload_time(&self, name: &str, version: &str) -> Option<String> {
         let (files, _) = Pypi::from_env().ok()?.list_files(name).await;
         files.into_iter().find(|offer| offer.is_sdist_of(name, version))?.uploaded
@@ -37,8 +37,8 @@ impl Sources {
     /// Returns the version of the newest sdist on the index, ignoring prereleases.
     ///
     /// # Errors
-    /// An environment fault if the index is unreachable, or one with the cause [`Cause::Missing`]
-    /// if there is no sdist.
+    /// Returns an environment fault if the index is unreachable. Its cause is [`Cause::Missing`] if
+    /// the project has no sdist.
     pub async fn newest_version(&self, name: &str) -> Result<String, Fault> {
         let (files, broken) = Pypi::from_env()?.list_files(name).await;
         let newest = releases(&files, name).pop().map(|(_, version)| version.to_owned());
@@ -46,8 +46,8 @@ impl Sources {
     }
 }
 
-/// Returns the fault for a missing release, with a suggestion. An empty `version` means that any
-/// sdist would do.
+/// Returns the fault for a missing release, with a suggestion. `version` is empty if no particular
+/// version was requested.
 fn missing_release_fault(files: &[IndexFile], name: &str, version: &str) -> Fault {
     let missing = |what: String, hint: String| fault(what).cause(Cause::Missing).hint(hint);
     if files.is_empty() {
@@ -87,8 +87,8 @@ fn releases<'a>(files: &'a [IndexFile], name: &str) -> Vec<(Vec<u64>, &'a str)> 
     out
 }
 
-/// Returns the newest release among those that share the most leading numbers with `wanted`.
-/// Returns `None` if no release shares any.
+/// Returns the newest of the releases that have the most leading numbers in common with `wanted`.
+/// Returns `None` if no release has any in common.
 fn nearest<'a>(releases: &[(Vec<u64>, &'a str)], wanted: &[u64]) -> Option<&'a str> {
     let common = |numbers: &[u64]| numbers.iter().zip(wanted).take_while(|(a, b)| a == b).count();
     let same = |numbers: &[u64]| numbers == wanted;
@@ -106,7 +106,8 @@ fn parse_version(version: &str) -> Option<Vec<u64>> {
     while out.last() == Some(&0) {
         out.pop();
     }
-    // This sorts a post-release before a version with one more number.
+    // Append the post-release number, so that a post-release sorts before a version with one more
+    // number.
     out.extend([0, post].into_iter().filter(|_| post > 0));
     Some(out)
 }

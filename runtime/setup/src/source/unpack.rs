@@ -10,14 +10,14 @@ use proctor_types::Fault;
 
 use super::faults::{fault, io};
 
-/// Limits on the unpacked bytes and entries. A larger archive is treated as a decompression bomb.
+/// Maximum number of unpacked bytes. A larger archive is treated as a decompression bomb.
 const BYTE_LIMIT: u64 = 2 << 30;
 const ENTRY_LIMIT: usize = 200_000;
 
 /// Unpacks a `.tar.gz` into an empty directory. Strips a single top-level directory, as in sdists.
 ///
-/// Rejects the whole archive if it contains paths or links that leave the directory, or entries
-/// other than files, directories and links.
+/// Rejects the whole archive if it contains paths or links that point outside the directory, or
+/// entries other than files, directories and links.
 pub(super) fn unpack_tar_gz(bytes: &[u8], to: &Path) -> Result<(), Fault> {
     let staging = tempfile::tempdir_in(to).map_err(|error| io(to, &error))?;
     let mut archive = tar::Archive::new(GzDecoder::new(bytes));
@@ -35,7 +35,7 @@ pub(super) fn unpack_tar_gz(bytes: &[u8], to: &Path) -> Result<(), Fault> {
         count += 1;
         total += entry.size();
         if count > ENTRY_LIMIT || total > BYTE_LIMIT {
-            return Err(refuse("it unpacks to more than the limit of a source tree".into()));
+            return Err(refuse("its unpacked size exceeds the limit for a source tree".into()));
         }
         let Some(clean) = normalize_relative(&path) else {
             return Err(refuse(format!("{} points outside the folder", path.display())));
@@ -52,7 +52,7 @@ pub(super) fn unpack_tar_gz(bytes: &[u8], to: &Path) -> Result<(), Fault> {
         } else if !kind.is_file() && !kind.is_dir() {
             return Err(refuse(format!("{} is not a file, folder or link", path.display())));
         }
-        // `unpack_in` checks again and also considers links that were unpacked earlier.
+        // `unpack_in` repeats this check and also considers links that were unpacked earlier.
         if !entry.unpack_in(staging.path()).map_err(broken)? {
             return Err(refuse(format!("{} points outside the folder", path.display())));
         }
@@ -73,7 +73,8 @@ fn single_folder(folder: &Path) -> Option<PathBuf> {
     (entries.next().is_none() && only.file_type().ok()?.is_dir()).then(|| only.path())
 }
 
-/// Resolves `.` and `..` in a path; `None` if it leaves its start.
+/// Resolves `.` and `..` in a relative path. Returns `None` if the path leads outside its starting
+/// directory.
 fn normalize_relative(path: &Path) -> Option<PathBuf> {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -100,7 +101,8 @@ mod tests {
 
     use super::*;
 
-    /// Write raw names, because the library's own builder would reject hostile names.
+    /// Creates an archive. Names are written as raw bytes, because the library's own builder
+    /// rejects hostile names.
     fn archive(entries: &[(&str, EntryType, &str)]) -> Vec<u8> {
         let mut builder = Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
         for (name, kind, content) in entries {

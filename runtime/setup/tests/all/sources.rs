@@ -77,7 +77,7 @@ async fn commit_is_checked_out_without_history() {
     assert!(sources.fetch(&absent, dir.path()).await.is_err());
 }
 
-/// Needs a package index, like the demo.
+/// This test needs access to a package index, as the demo does.
 #[tokio::test]
 async fn sdist_is_downloaded_from_the_index_and_cached() {
     let dir = TempDir::new().unwrap();

@@ -29,7 +29,8 @@ fn git(at: &Path, arguments: &[&str], stdin: &[u8]) -> Result<Vec<u8>, String> {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // If Git exits early, it closes its end of the pipe. The exit status shows that.
+    // Ignore write errors: if Git exits early, it closes its end of the pipe, and its exit status
+    // shows the error.
     let _ = child.stdin.take().unwrap().write_all(stdin);
     let done = child.wait_with_output().unwrap();
     if done.status.success() {
@@ -51,7 +52,7 @@ pub fn apply(base: &Nodes, patch: &[u8]) -> Result<Nodes, String> {
     Ok(nodes)
 }
 
-/// Returns the `git diff` between the two trees, after committing both.
+/// Commits both trees and returns the `git diff` between them.
 pub fn diff(base: &Nodes, end: &Nodes, arguments: &[&str]) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();

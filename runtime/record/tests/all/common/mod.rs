@@ -10,7 +10,7 @@ pub use nodes::{Node, Nodes, file, resolve_on};
 use proctor_record::{Blobs, Tree};
 use proctor_wire::{EntryKind, RawPath, SnapshotEntry};
 
-/// Returns the manifest, and stores the contents in the blobs.
+/// Stores the files' contents as blobs and returns the manifest.
 pub fn tree_of(nodes: &Nodes, blobs: &Blobs) -> Tree {
     let mut tree = Tree::default();
     for (path, node) in nodes {

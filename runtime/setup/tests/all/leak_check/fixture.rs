@@ -60,7 +60,7 @@ pub async fn build_environment(
         ("numerals/__init__.py", ""),
         ("numerals/roman.py", &format!("{KEPT}{GOLD}")[..]),
         ("tests/test_roman.py", TEST),
-        // A different file that starts with the same lines as the hidden test.
+        // Add another file that starts with the same lines as the hidden test.
         (
             "tests/test_kept.py",
             "import pytest\nfrom numerals import roman\n\n\ndef test_it():\n    assert roman\n",
@@ -95,7 +95,7 @@ pub async fn open(backend: &dyn Backend, environment: &PreparedEnvironment) -> B
     backend.open(&spec).await.unwrap()
 }
 
-/// Returns the findings in the layer.
+/// Searches the environment's layer and returns the findings.
 pub async fn search_environment(
     backend: &dyn Backend,
     environment: &PreparedEnvironment,
@@ -108,7 +108,7 @@ pub async fn search_environment(
     leak_check
 }
 
-/// Opens a sandbox of the task, prepared as usual.
+/// Opens a sandbox of the task, prepared for the given purpose.
 pub async fn open_prepared(
     backend: &dyn Backend,
     environment: &PreparedEnvironment,
@@ -123,7 +123,7 @@ pub async fn open_prepared(
         .await
 }
 
-/// Sets up a trial and returns the result.
+/// Prepares a sandbox for an agent, as a trial does, and returns the leak report.
 pub async fn set_up(
     backend: &dyn Backend,
     environment: &PreparedEnvironment,

@@ -1,5 +1,5 @@
-//! Tests the leak check in real sandboxes. It must find planted copies, and clean sandboxes must be
-//! set up.
+//! Tests the leak check in real sandboxes. The check must find planted copies and accept clean
+//! sandboxes.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 #![expect(clippy::print_stdout, reason = "the list of findings is what these tests show")]
@@ -90,8 +90,8 @@ fn assert_found(leak_check: &LayerFindings, places: &[(&str, &str, LeakKind)]) {
     }
 }
 
-/// Tests the whole sequence on one back end. The copies are found, and a run is rejected without
-/// revealing the solution. Then the copies are removed, and the sandbox is set up.
+/// Tests the whole sequence on one back end. The check finds the copies, and rejects the sandbox
+/// without revealing the solution. Then the policy removes the copies, and the sandbox is accepted.
 async fn check_planted_copies(
     backend: &dyn Backend,
     base: Base,
@@ -143,7 +143,7 @@ fn native() -> (tempfile::TempDir, Native) {
 async fn planted_copies_in_a_native_sandbox_are_found() {
     let (_cache, native) = native();
     let mut places = PLANTED_COPIES.to_vec();
-    // `git gc` packs the blob as a delta. Only the reflog refers to the commit.
+    // `git gc` packs the planted blob as a delta. Only the reflog refers to the blob's commit.
     places.push(("packed_by_git", "/root/work", LeakKind::History));
     places.push(("wheel_in_history", "/root/builds", LeakKind::History));
     places.push(("bundle_of_git", "/root/numerals.bundle", LeakKind::Copy));
@@ -159,7 +159,7 @@ async fn clean_native_sandbox_is_set_up() {
 
 const DEBIAN: &str = "proctor-test:bookworm";
 
-/// Connects to Docker. Without it, reports that the test did not run.
+/// Connects to Docker. If there is no Docker, reports that the test did not run.
 async fn connect_docker(test: &str) -> Option<Docker> {
     match Docker::connect().await {
         Ok(docker) => Some(docker),
@@ -211,7 +211,7 @@ async fn secrets_in_the_surroundings_are_found() {
     let environment = build_environment(&native, Base::Host, folder.path(), places).await;
     let mut task = task();
     task.env.insert("SERVICE_API_KEY".into(), "not to be told".into());
-    // Without a mask, no content is hidden, but the surroundings are still checked.
+    // Without a mask, the task hides no content, but the check still looks for secrets of the host.
     task.mask = None;
     task.hidden.clear();
     let leak_check = search_environment(&native, &environment, &task).await;
@@ -223,8 +223,8 @@ async fn secrets_in_the_surroundings_are_found() {
     assert!(!said.contains("not to be told"), "{said}");
 }
 
-/// The whole source is hidden, the installed package is removed, and the work directory has the
-/// configured initial content.
+/// For a from-scratch task, the whole source is hidden, the installed package is removed, and the
+/// work directory has the configured initial content.
 #[tokio::test(flavor = "multi_thread")]
 async fn from_scratch_task_cannot_import_the_original() {
     let (_cache, native) = native();
@@ -262,16 +262,16 @@ async fn from_scratch_task_cannot_import_the_original() {
     sandbox.close().await.unwrap();
 }
 
-/// One sandbox is opened for each purpose. Content that is hidden from the agent must also be
-/// hidden from the code under test.
+/// All purposes of sandboxes. Content that is hidden from the agent must also be hidden from the
+/// code under test.
 const PURPOSES: [Purpose<'static>; 3] = [
     Purpose::Driving(OnFinding::Refuse),
     Purpose::Testing,
     Purpose::Procedure { commands: "pytest -rA" },
 ];
 
-/// Tests that the host's own copy of hidden content is absent from the task's sandboxes but present
-/// in all others, and that nothing reveals where it was.
+/// Tests that a copy of hidden content on the host is absent from the task's sandboxes but present
+/// in all others, and that nothing reveals the copy's location.
 async fn check_host_copy(backend: &dyn Backend) {
     let folder = tempfile::tempdir().unwrap();
     let environment = build_environment(backend, Base::Host, folder.path(), "").await;
@@ -280,7 +280,7 @@ async fn check_host_copy(backend: &dyn Backend) {
     let done = sandbox.handle().run(Command::shell(line)).await.unwrap();
     let path = done.stdout.text().trim().to_owned();
     let (parent, _) = path.rsplit_once('/').unwrap();
-    // List everything that is visible of the directory: names, kinds, modes and owners of its
+    // List all visible properties of the directory: the names, kinds, modes and owners of its
     // entries.
     let list = format!("cd {parent} && stat -c '%n %F %a %u:%g' -- * .[!.]* __pycache__/* | sort");
     let before = sandbox.handle().run(Command::shell(&list)).await.unwrap().stdout.text();
@@ -304,7 +304,8 @@ async fn check_host_copy(backend: &dyn Backend) {
     assert!(refused.unwrap_err().what.contains(&path));
     open.close().await.unwrap();
 
-    // Measure the cost. If whiteouts already exist, it is one more mount.
+    // Measure how much longer the sandbox takes to start. If the whiteouts already exist, it needs
+    // only one more mount.
     let (mut plain, mut without) = (Vec::new(), Vec::new());
     for _ in 0..9 {
         let begun = std::time::Instant::now();
@@ -396,8 +397,8 @@ const STDLIB_MODULES: [&str; 16] = [
     "tarfile",
 ];
 
-/// Hides a whole library of real code. The check must find each of its files at its path, and must
-/// not mistake any of the thousands of other files for one of them.
+/// Hides a whole library of real code. The check must find each file of the library at its path,
+/// and must not report any of the thousands of other files.
 #[tokio::test(flavor = "multi_thread")]
 async fn real_code_is_found_without_false_positives() {
     let (_cache, native) = native();
@@ -424,8 +425,8 @@ async fn real_code_is_found_without_false_positives() {
         assert_eq!(leak_check.leaks.iter().filter(is_it).count(), 1, "{name}");
     }
     for leak in &leak_check.leaks {
-        // Another Python on this machine has its own library, and a package may bundle a module
-        // under the same name.
+        // Another Python installation on this machine has its own library, and packages may bundle
+        // modules with the same names.
         let mut parts = leak.place.split('/').map(|part| part.trim_end_matches(".py"));
         assert!(parts.any(|part| STDLIB_MODULES.contains(&part)), "{leak}");
     }
