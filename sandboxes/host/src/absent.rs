@@ -225,13 +225,13 @@ mod tests {
         fs::create_dir_all(folder.join("deep")).unwrap();
         let file = folder.join("deep/version.py");
         fs::write(&file, "x").unwrap();
-        // Test a decoy below the folder and a decoy that equals it, with an absent path in the
-        // folder.
+        // Test a decoy below the hidden folder, and a decoy that is the folder itself. A path in
+        // the folder is also hidden.
         for (number, decoy) in [folder.join("deep"), folder.clone()].iter().enumerate() {
             let marks = store.path().join(number.to_string());
             write_whiteouts(&marks, host.path(), &[&file, &folder, &folder], &[decoy]).unwrap();
             let white = fs::symlink_metadata(marks.join("pylib/packaging")).unwrap();
-            assert!(white.file_type().is_char_device(), "{number}: the folder is visible again");
+            assert!(white.file_type().is_char_device(), "{number}: the folder is visible");
         }
     }
 
