@@ -1,4 +1,4 @@
-"""The examples with the agents' own libraries, as `python:` arms. CI installs the libraries; elsewhere they may be missing."""
+"""Runs the examples as `python:` arms with the agents' own libraries. CI installs these; elsewhere they may be missing."""
 
 from __future__ import annotations
 
