@@ -1,4 +1,4 @@
-"""Runs the examples as `python:` arms with the agents' own libraries. CI installs these; elsewhere they may be missing."""
+"""Runs the examples as `python:` arms with the agents' libraries. CI installs these; otherwise they may be missing."""
 
 from __future__ import annotations
 

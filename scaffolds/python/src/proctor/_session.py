@@ -242,7 +242,7 @@ class Session:
         stdin: Optional[str] = None,
         timeout: Optional[float] = None,
     ) -> CommandResult:
-        """Runs a command in the task's sandbox. A string is run by ``/bin/sh -c``; a list is a program and its arguments.
+        """Runs a command in the task's sandbox. A string is a shell line; a list is a program and its arguments.
 
         ``timeout`` is in seconds and at most ``brief.command_seconds``.
         """
