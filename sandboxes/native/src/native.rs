@@ -500,7 +500,8 @@ fn with_one_user_hint(fault: Fault, enforcement: &Enforcement) -> Fault {
         Some(entry) if MISSING_USER_ERRORS.iter().any(|words| fault.what.contains(words)) => {
             let repair = find_hint(entry).unwrap_or_default();
             fault.hint(format!(
-                "this needs a second user in the sandbox ({entry}): {repair}, or run as root"
+                "programs that use a second user, such as `chown`, need an \
+                 id range ({entry}): {repair}, or run as root"
             ))
         }
         _ => fault,
