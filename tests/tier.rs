@@ -2,11 +2,11 @@
 
 use std::env;
 
-/// Whether to run tests at full size: `.ci/full` sets `PROCTOR_TIER=full`. The default is `core`, the size
-/// that `.ci/run` uses.
+/// Returns whether to run tests at full size, for which `.ci/full` sets `PROCTOR_TIER=full`. The
+/// default is `core`, the size that `.ci/run` uses.
 ///
 /// # Panics
-/// If the variable has any other value.
+/// Panics if the variable has any other value.
 pub fn is_full() -> bool {
     match env::var("PROCTOR_TIER").as_deref() {
         Err(_) | Ok("core") => false,

@@ -1,21 +1,22 @@
-//! Users for tests that must not run as root. Test crates include this file by its path.
+//! Users for tests that must run as a user other than root. Test crates include this file by its
+//! path.
 
 use std::{fs, os::unix::fs::MetadataExt};
 
 use crate::not_run::not_run;
 
-/// The user that `.ci/machine` creates, with a range of ids in `/etc/subuid` and `/etc/subgid`.
+/// A user that `.ci/machine` creates, with a range of ids in `/etc/subuid` and `/etc/subgid`.
 const RANGED: &str = "proctor-rootless";
 
-/// A user of this machine.
+/// A user on this machine.
 #[derive(Debug, Clone, Copy)]
 pub struct User {
     pub uid: u32,
     pub gid: u32,
 }
 
-/// Returns `Some` if this process may become another user. Otherwise the test reports that it does not run,
-/// or fails in CI.
+/// Returns `Some` if this process may become another user. Otherwise, reports that the test does
+/// not run, or fails the test in CI.
 pub fn if_root(test: &str) -> Option<()> {
     let is_root = fs::metadata("/proc/self").is_ok_and(|found| found.uid() == 0);
     if !is_root {
@@ -24,14 +25,15 @@ pub fn if_root(test: &str) -> Option<()> {
     is_root.then_some(())
 }
 
-/// A user with a single id and no entry in `/etc/passwd`. Use a different number in each test, because the
-/// kernel counts processes by user.
+/// Returns a user with a single id and no entry in `/etc/passwd`. Use another number in each test,
+/// because the kernel counts processes per user.
 pub fn one_id(number: u32) -> User {
     let id = 54_300 + number;
     User { uid: id, gid: id }
 }
 
-/// A user with a range of ids. If there is none, the test reports that it does not run, or fails in CI.
+/// Returns a user with a range of ids. If there is none, reports that the test does not run, or
+/// fails the test in CI.
 pub fn ranged(test: &str) -> Option<User> {
     let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let user = passwd.lines().find_map(|line| {

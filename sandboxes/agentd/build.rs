@@ -1,5 +1,5 @@
 //! Converts the list of system calls (`configs/sandbox/system-calls.txt`) to numbers. The build
-//! fails if the libc bindings lack a name.
+//! fails if libc has no constant for a name.
 
 use std::{env, fs, path::Path, process::exit};
 

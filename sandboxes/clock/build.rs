@@ -1,7 +1,7 @@
-//! Builds the library that sets the time for programs in a sandbox.
+//! Builds the library that shows programs in a sandbox their task's time.
 //!
-//! Calls the compiler directly: a `no_std` crate cannot be a workspace member whose tests need the
-//! standard library, and the library is a single file.
+//! Calls the compiler directly. The library is a `no_std` crate, and a workspace member whose tests
+//! need the standard library cannot be one. Also, the library is a single file.
 
 use std::{
     env, fs,
@@ -24,14 +24,14 @@ fn main() {
 fn build() -> Result<(), String> {
     let variable = |name: &str| env::var(name).map_err(|error| format!("{name}: {error}"));
     let out = PathBuf::from(variable("OUT_DIR")?).join("clock.so");
-    // A library that was built elsewhere, by a packager or on another machine.
+    // Use a prebuilt library, from a packager or from another machine.
     if let Ok(given) = env::var("PROCTOR_CLOCK_LIBRARY") {
         return copy_file(Path::new(&given), &out)
             .map_err(|error| format!("PROCTOR_CLOCK_LIBRARY={given}: {error}"));
     }
     let arch = variable("CARGO_CFG_TARGET_ARCH")?;
     if variable("CARGO_CFG_TARGET_OS")? != "linux" || !["x86_64", "aarch64"].contains(&&*arch) {
-        // Tasks that set a clock are rejected on other systems.
+        // On other systems, tasks that set a clock are rejected.
         return fs::write(&out, []).map_err(|error| error.to_string());
     }
     let mut compiler = Command::new(variable("RUSTC")?);

@@ -1,4 +1,4 @@
-//! Tells cargo to embed the sandbox agent again when its sources, its dependencies or the target
+//! Tells cargo to re-embed the sandbox agent when its sources, its dependencies or the target
 //! change.
 
 #[path = "../../runtime/fingerprint.rs"]

@@ -1,4 +1,4 @@
-//! The baseline: plain containers and `docker exec`, as other harnesses use them.
+//! The baseline: plain containers and `docker exec`, in the way that other harnesses use them.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,8 @@ impl BareDocker {
     pub async fn start_container(&self) -> String {
         let body = ContainerCreateBody {
             image: Some(self.image.clone()),
-            // The image may be a sandbox's layer, whose entry point is the sandbox agent.
+            // The image may be a sandbox's layer, whose entrypoint is the sandbox agent, so
+            // override it.
             entrypoint: Some(vec!["sleep".into()]),
             cmd: Some(vec!["600".into()]),
             host_config: Some(HostConfig {
@@ -67,7 +68,7 @@ impl BareDocker {
         begun.elapsed()
     }
 
-    /// Runs `docker exec` through the command line.
+    /// Runs `docker exec` with the `docker` command.
     pub async fn exec_cli(&self, id: &str) -> Duration {
         let begun = Instant::now();
         let status = tokio::process::Command::new("docker")

@@ -1,6 +1,6 @@
-"""Ranks the same queries as Proctor with bm25s and measures the time: `bm25.py TREE TERMS`.
+"""Ranks Proctor's queries with bm25s and measures the time: `bm25.py TREE TERMS`.
 
-TERMS has one JSON list of terms per line: documents, an empty line, queries. To time indexing from the text on, the
+TERMS has documents, an empty line, and queries, one JSON list of terms per line. To time indexing of raw text, the
 script reads the files of TREE itself. Prints one JSON object.
 """
 import json
@@ -16,7 +16,7 @@ documents, queries = (part.splitlines() for part in terms.read_text().split("\n\
 names, documents = zip(*[(one["name"], one["terms"]) for one in map(json.loads, documents)])
 queries = [json.loads(query) for query in queries]
 
-# Ranks the same terms as Proctor.
+# Rank documents with the same terms as Proctor does.
 ranker = bm25s.BM25(method="lucene", k1=0.9, b=0.4)
 ranker.index(list(documents), show_progress=False)
 ranked = []
@@ -24,7 +24,7 @@ for query in queries:
     found, scores = ranker.retrieve([query["terms"]], k=min(20, len(names)), show_progress=False, n_threads=1)
     ranked.append([[names[at], float(score)] for at, score in zip(found[0], scores[0])])
 
-# Times indexing from the text on, with this file's tokenizer and PyStemmer's Porter stemmer.
+# Measure indexing of raw text, with the tokenizer in this file and PyStemmer's Porter stemmer.
 texts = [f"{name}\n{(tree / name).read_bytes().decode()}" for name in names]
 stemmer = Stemmer.Stemmer("porter")
 

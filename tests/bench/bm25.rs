@@ -1,7 +1,7 @@
 //! Compares BM25 with the PyPI package `bm25s` on a real repository: `cargo bench -p proctor-retrieval`.
 //!
-//! `PROCTOR_BM25_TREE` names the repository. Without it, the bench downloads the Django sdist from PyPI. It
-//! fails if any ranking differs. Times are only printed.
+//! `PROCTOR_BM25_TREE` is the path of the repository. If it is not set, the bench downloads the
+//! Django sdist from PyPI. The bench fails if any ranking differs, and only prints times.
 
 #![expect(
     clippy::expect_used,
@@ -76,7 +76,7 @@ fn main() {
                 (hit.score - score).abs() < 1e-4 * score.max(1.0),
                 "query {at}, place {place}: {hit:?} and {other}"
             );
-            // bm25s uses 32-bit floats and returns documents with equal scores in any order.
+            // bm25s uses 32-bit floats, and returns documents with equal scores in any order.
             let same = other[0] == hit.name
                 || ours[at].iter().any(|tie| {
                     other[0] == tie.name && (tie.score - hit.score).abs() < 1e-4 * score.max(1.0)

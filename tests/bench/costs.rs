@@ -1,12 +1,15 @@
-//! Measures what the checks on a score cost: `cargo bench -p proctor --bench costs`.
+//! Measures the cost of the checks that are made with each score: `cargo bench -p proctor --bench
+//! costs`.
 //!
-//! - Content match: a scripted trial with many steps, and the scan of its record alone. The model responds
-//!   immediately, so steps are as short as possible and the ratio is as high as possible.
-//! - The attack pack: a validation of each task with and without it.
-//! - The quality file.
+//! - Content match: a scripted trial with many steps, and scanning the trial's record alone. The
+//!   model responds immediately, so steps are as short as possible and the relative cost is as high
+//!   as possible.
+//! - The attack pack: validating each task with the attacks and without them.
+//! - Creating the quality file.
 //!
-//! `PROCTOR_BENCH_TASKS` replaces the demo dataset for the last two. `PROCTOR_BENCH_PROGRAM` names a program
-//! that is already built (`--profile dev`). Nothing here asserts a time.
+//! The last two measurements use the demo dataset, or the dataset in `PROCTOR_BENCH_TASKS`.
+//! `PROCTOR_BENCH_PROGRAM` is the path of a program that is already built (`--profile dev`). The
+//! bench asserts no times.
 
 #![expect(
     clippy::expect_used,
@@ -29,7 +32,7 @@ use serde_json::{Value, json};
 
 /// Number of steps in the trial.
 const STEPS: usize = 60;
-/// Number of scans of the trial's record. The result is their median.
+/// Number of times to scan the trial's record. The result is the median.
 const SCANS: usize = 21;
 const DEMO_TASKS: &str = "configs/tasks/demo.jsonl";
 
@@ -39,7 +42,7 @@ fn main() {
     let tasks = std::env::var("PROCTOR_BENCH_TASKS").unwrap_or_else(|_| DEMO_TASKS.to_owned());
     let listed = run_proctor(&["tasks", "list", "--tasks", &tasks], place.path());
     let count = listed.1.lines().count().saturating_sub(1).max(1) as f64;
-    // The first run only builds the environments, so time the second one.
+    // The first run also builds the environments, so measure the second one.
     let validate = ["tasks", "validate", "--tasks", &tasks];
     run_proctor(&validate, place.path());
     let (plain, _) = run_proctor(&validate, place.path());
@@ -55,7 +58,7 @@ fn main() {
     println!("{:<44} {:>9.2} ms", "quality file, per task", quality / count * 1e3);
 }
 
-/// Measures content match relative to the duration of a step.
+/// Measures the time for content match relative to the duration of a step.
 fn measure_content_match(place: &Path) {
     let call_of =
         |line: &str| json!({"tool_calls": [{"name": "shell", "arguments": {"command": line}}]});
@@ -109,7 +112,7 @@ fn measure_content_match(place: &Path) {
     println!("{:<44} {:>9.3} ms", "content match, 1 MiB through the proxy", megabyte * 1e3);
 }
 
-/// Returns the median duration in seconds.
+/// Returns the median duration of `work` in seconds.
 fn median_duration(mut work: impl FnMut()) -> f64 {
     let mut took: Vec<f64> = (0..SCANS)
         .map(|_| {
@@ -122,7 +125,7 @@ fn median_duration(mut work: impl FnMut()) -> f64 {
     took[SCANS / 2]
 }
 
-/// Returns the duration in seconds and the output.
+/// Runs Proctor. Returns the duration in seconds and the output.
 fn run_proctor(args: &[&str], place: &Path) -> (f64, String) {
     let program = std::env::var("PROCTOR_BENCH_PROGRAM");
     let begun = Instant::now();

@@ -1,7 +1,8 @@
-//! Loads 2,294 rows in SWE-bench format and 200 in FeatureBench format at full size, and compares this with
-//! Python that only reads the same JSON. Prints seconds, peak memory and the ratios.
+//! Loads 2,294 rows in SWE-bench format and 200 rows in FeatureBench format, all of realistic size.
+//! Compares this with a Python program that only parses the same JSON. Prints seconds, peak memory
+//! and ratios.
 //!
-//! Each measurement runs in a separate process because peak memory is counted per process.
+//! Each measurement runs in a separate process, because peak memory is counted per process.
 
 #![expect(
     clippy::unwrap_used,
@@ -37,7 +38,7 @@ fn print_load_cost(file: &Path) {
 }
 
 fn measure_load(command: &mut Command) -> (usize, f64, f64) {
-    // Use the best of three runs, because the machine may be busy.
+    // Use the fastest of three runs, because other programs may slow down a run.
     let runs = (0..3).map(|_| {
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

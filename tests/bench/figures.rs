@@ -1,8 +1,8 @@
-//! Medians and ratios.
+//! Computes and prints medians and ratios.
 
 use std::{collections::BTreeMap, time::Duration};
 
-/// Measured samples, by name.
+/// Measured durations, by name.
 #[derive(Default)]
 pub struct Figures {
     samples: BTreeMap<String, Vec<Duration>>,
@@ -14,12 +14,12 @@ impl Figures {
         self.samples.entry(name.to_owned()).or_default().push(took);
     }
 
-    /// Adds a table row: the median of `over` divided by the median of `under`.
+    /// Adds a table row with the median of `over` divided by the median of `under`.
     pub fn add_ratio(&mut self, label: &str, over: &str, under: &str) {
         self.add_quantile_ratio(0.5, label, over, under);
     }
 
-    /// Like `add_ratio`, but at the quantile `share` instead of the median.
+    /// Like [`Figures::add_ratio`], but uses the quantile `share` instead of the median.
     pub fn add_quantile_ratio(&mut self, share: f64, label: &str, over: &str, under: &str) {
         self.ratios.push((label.to_owned(), over.to_owned(), under.to_owned(), share));
     }
@@ -50,7 +50,7 @@ impl Figures {
         }
     }
 
-    /// Returns the quantile `share` of the samples, in seconds.
+    /// Returns the quantile `share` of the durations, in seconds.
     fn quantile(&self, name: &str, share: f64) -> f64 {
         self.samples.get(name).map_or(f64::NAN, |samples| {
             let index = (samples.len() as f64 * share) as usize;

@@ -2,13 +2,13 @@
 //! `cargo bench -p proctor-gateway --bench gateway`.
 //!
 //! The same client calls the same scripted model in three ways: directly, through the HTTP server
-//! in the same format, and through the HTTP server with translation. It alternates between them (A
-//! B C A B C), so that the ratios hold when the machine's speed drifts. The scripted model and the
-//! load's client are separate processes.
+//! in the same format, and through the HTTP server with translation. The three ways alternate (A B
+//! C A B C), so that the ratios remain valid if the machine's speed drifts. The scripted model and
+//! the client that creates load are separate processes.
 //!
-//! With `-- streams`, this only measures many simultaneous streams. With `-- steps`, it measures
-//! what a step of a built-in loop costs early and late. Nothing is written to disk, because
-//! recording is not part of the HTTP server's cost. Nothing here asserts a time.
+//! With `-- streams`, measures only many simultaneous streams. With `-- steps`, measures the cost
+//! of a step in a built-in loop, early and late in a conversation. Nothing is written to disk,
+//! because recording is not part of the HTTP server's cost. The bench asserts no times.
 
 #![expect(
     clippy::expect_used,
@@ -39,17 +39,18 @@ use tokio::{
     task::JoinSet,
 };
 
-/// The same allocator as in `proctor`.
+/// The allocator that `proctor` uses.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Number of simultaneous streams.
 const STREAMS: usize = 200;
 
-/// Number of times all streams are run.
+/// Number of times to run all streams.
 const ROUNDS: usize = 10;
 
-/// Approximate size of a coding agent's request, which the server must read and validate completely.
+/// Approximate size of a request from a coding agent. The server must read and validate it
+/// completely.
 const PROMPT_BYTES: usize = 50_000;
 
 const SCRIPT: &str = r#"
@@ -78,7 +79,7 @@ impl ExchangeSink for NullRecord {
     }
 }
 
-/// A route to the model.
+/// One of the ways to call the model.
 #[derive(Clone)]
 struct Route {
     name: &'static str,
@@ -121,7 +122,7 @@ impl Route {
     }
 }
 
-/// Starts this program in a second process with another role.
+/// Starts this program in another process with another role.
 async fn spawn_role(arguments: &[&str]) -> (Child, String) {
     let program = std::env::current_exe().expect("this program");
     let mut child = Command::new(program)
@@ -138,7 +139,7 @@ async fn spawn_role(arguments: &[&str]) -> (Child, String) {
 }
 
 fn main() {
-    // Cargo adds `--bench` to the arguments.
+    // Cargo adds the argument `--bench`.
     let arguments: Vec<_> = std::env::args().skip(1).filter(|one| one != "--bench").collect();
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -146,7 +147,7 @@ fn main() {
         .enable_all()
         .build()
         .expect("a runtime");
-    // Installs the TLS provider that HTTP clients need.
+    // This also installs the TLS provider that HTTP clients need.
     let gateway = Gateway::new(PriceTable::default()).expect("a gateway");
     runtime.block_on(async {
         match arguments.as_slice() {
@@ -168,7 +169,7 @@ fn http_client() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().expect("a client")
 }
 
-/// Opens all streams, reports it, and keeps them open until standard input ends.
+/// Opens all streams, reports when they are open, and keeps them open until standard input ends.
 async fn hold_streams(url: &str, key: &str) {
     let way = Route { name: "", url: url.into(), key: key.into(), messages: false };
     let http = http_client();
@@ -220,7 +221,7 @@ async fn measure_routes(gateway: &Gateway, streams_alone: bool) {
     if streams_alone {
         return measure_throughput(&ways, &http).await;
     }
-    // Measure this first: later, reused memory would hide the growth.
+    // Measure this first, because later the growth would be hidden by memory that is reused.
     ways[1].full_response_time(&http).await;
     measure_memory(&ways[1]).await;
     let mut figures = Figures::default();
@@ -228,7 +229,7 @@ async fn measure_routes(gateway: &Gateway, streams_alone: bool) {
         for way in &ways {
             let whole = way.full_response_time(&http).await;
             let first = way.first_byte_time(&http).await;
-            // Skip the first requests, which open connections.
+            // Skip the first requests, because they open connections.
             if round >= 20 {
                 figures.add(&format!("{}, whole answer", way.name), whole);
                 figures.add(&format!("{}, first byte of stream", way.name), first);
@@ -246,7 +247,7 @@ async fn measure_routes(gateway: &Gateway, streams_alone: bool) {
     measure_throughput(&ways, &http).await;
 }
 
-/// Runs streams to completion, `STREAMS` at a time, over each route in turn.
+/// Runs streams to completion, `STREAMS` at a time, in each of the ways in turn.
 async fn measure_throughput(ways: &[Route], http: &reqwest::Client) {
     let mut took = vec![Duration::ZERO; ways.len()];
     let mut worked = vec![Duration::ZERO; ways.len()];
@@ -277,8 +278,8 @@ async fn measure_throughput(ways: &[Route], http: &reqwest::Client) {
         let label = format!("{STREAMS} streams at once, {} / direct", way.name);
         println!("{label:<50} {:>8.2}x", per_second(took_by) / per_second(&took[0]));
     }
-    // This includes the client, which also runs in this process. It does not depend on other load on
-    // the machine.
+    // This includes the client's CPU time, because the client also runs in this process. CPU time
+    // does not depend on other load on the machine.
     let direct = worked[0].as_secs_f64();
     for (way, worked) in ways.iter().zip(&worked).skip(1) {
         let label = format!("a stream's work, {} beyond direct", way.name);
@@ -287,8 +288,8 @@ async fn measure_throughput(ways: &[Route], http: &reqwest::Client) {
     }
 }
 
-/// Measures what a step costs as its conversation grows. The loop runs in this process with 2 KB of
-/// tool output per step. The endpoint responds immediately and reads nothing.
+/// Measures how the cost of a step grows with its conversation. The loop runs in this process, with
+/// 2 KB of tool output per step. The endpoint responds immediately, without parsing the request.
 async fn measure_step_cost(gateway: &Gateway) {
     let model: ModelSpec =
         serde_json::from_value(json!({"base_url": start_instant_endpoint().await, "name": "m"}))
@@ -301,7 +302,7 @@ async fn measure_step_cost(gateway: &Gateway) {
         let begun = Instant::now();
         let answer = trial.ask(&ask).await.expect("an answer");
         took.push(begun.elapsed().as_secs_f64() * 1e3);
-        // As a baseline, send the same number of bytes and do nothing else.
+        // As a baseline, send the same number of bytes without doing anything else.
         let bytes = "x".repeat(100 + step * 2120);
         let begun = Instant::now();
         http.post(&url).body(bytes).send().await.expect("a head").bytes().await.expect("a body");
@@ -310,7 +311,7 @@ async fn measure_step_cost(gateway: &Gateway) {
         ask.messages.push(user_message(&"output ".repeat(293)));
     }
     for at in [50, 500, 2000] {
-        // Use the median of the surrounding steps, because a single step depends on the scheduler.
+        // Use the median of the neighboring steps, because the scheduler affects a single step.
         let median = |all: &[f64]| {
             let mut near = all[at - 25..at + 25].to_vec();
             near.sort_by(f64::total_cmp);
@@ -364,7 +365,7 @@ async fn start_instant_endpoint() -> String {
     url
 }
 
-/// Returns the CPU time of all threads of this process so far.
+/// Returns the CPU time that all threads of this process have used so far.
 fn cpu_time() -> Duration {
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let of = |path: std::path::PathBuf| std::fs::read_to_string(path.join("schedstat")).ok();
@@ -373,7 +374,7 @@ fn cpu_time() -> Duration {
     Duration::from_nanos(nanoseconds.sum())
 }
 
-/// Returns the resident memory of this process, which runs the gateway, in bytes.
+/// Returns the resident memory in bytes of this process, which contains the gateway.
 fn resident_bytes() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -394,6 +395,6 @@ async fn measure_memory(way: &Route) {
     if let Some(mut input) = holder.stdin.take() {
         let _ = input.write_all(b"\n").await;
     }
-    // The gateway reads abandoned streams to their end, which takes a while.
+    // If a stream is abandoned, the gateway still reads it to its end, which takes a while.
     let _ = holder.wait().await;
 }

@@ -1,13 +1,15 @@
-//! Measures the overhead of grading over the tests alone: `cargo bench -p proctor --bench grading`.
+//! Measures how much time grading adds to the tests themselves: `cargo bench -p proctor --bench
+//! grading`.
 //!
-//! For each recipe, in turn (A B A B): plain pytest on the task's tests in a sandbox with its environment,
-//! and the complete grading of gold, from opening the sandbox to closing it, with all defences and with one
-//! disabled. Then, on Docker, one SWE-bench row graded by Proctor and by `run_instance` of `swebench` 5.0.2,
-//! in turn.
+//! Part 1: for each recipe, plain pytest on the task's tests, in a sandbox with the task's
+//! environment, alternates with complete gradings of the gold patch (A B A B). A grading includes
+//! opening and closing the sandbox. It runs with all defences, and with one disabled. Part 2: on
+//! Docker, Proctor and `run_instance` of `swebench` 5.0.2 alternately grade one SWE-bench row.
 //!
-//! Nothing here asserts a time. The first run builds the recipes' environments, which takes minutes and needs
-//! PyPI. `PROCTOR_BENCH_RECIPES` narrows the glob (`none` skips the recipes), `PROCTOR_BENCH_WITHOUT` names
-//! the disabled defence (`canaries`), and `PROCTOR_BENCH_SWEBENCH` is a Python that has the package.
+//! The bench asserts no times. The first run builds the recipes' environments, which takes minutes
+//! and needs PyPI. `PROCTOR_BENCH_RECIPES` is a glob for the recipes (`none` skips them),
+//! `PROCTOR_BENCH_WITHOUT` is the defence to disable (`canaries`), and `PROCTOR_BENCH_SWEBENCH` is
+//! a Python interpreter that has the package.
 
 #![expect(
     clippy::expect_used,
@@ -78,11 +80,11 @@ async fn compare_with_pytest() {
             .reversed()
             .expect("a mask")
             .to_bytes();
-        // A run also computes this from gold, once per task.
+        // A run also computes this once per task, from the gold patch.
         let mut options = GradeOptions::default();
         let (_, first) = time_grading(&native, &environment, &task, &gold, &options).await;
         options.expected = expected_of_gold(&first).expect("a policy");
-        // Leave out one defence, to measure its cost.
+        // Disable one defence, to measure its cost.
         let mut without = options.clone();
         without.defences = without.defences.without(&defence);
         let (mut plain, mut graded, mut bare) = (Vec::new(), Vec::new(), Vec::new());
@@ -115,7 +117,7 @@ async fn compare_with_pytest() {
     );
 }
 
-/// Runs only the test command, in a sandbox that is already open.
+/// Runs only the tests, in a sandbox that is already open.
 async fn time_pytest(
     backend: &dyn Backend,
     environment: &PreparedEnvironment,
@@ -143,7 +145,8 @@ async fn time_pytest(
     took
 }
 
-/// Runs a complete grading: sandbox, mask, patch, restored tests, test run and verdict.
+/// Runs a complete grading: open a sandbox, apply the mask and the patch, restore tests, run them,
+/// and compute the verdict.
 async fn time_grading(
     backend: &dyn Backend,
     environment: &PreparedEnvironment,
@@ -178,7 +181,8 @@ fn sandbox_request(environment: &PreparedEnvironment) -> SandboxRequest {
     }
 }
 
-/// Returns the CLI's cache, so that both share the built environments.
+/// Returns the cache of the `proctor` command, so that the bench can use environments that are
+/// already built.
 fn cache_folder() -> PathBuf {
     if let Some(given) = std::env::var_os("PROCTOR_CACHE") {
         return given.into();
@@ -186,7 +190,7 @@ fn cache_folder() -> PathBuf {
     PathBuf::from(std::env::var_os("HOME").expect("HOME")).join(".cache/proctor")
 }
 
-/// Returns the median in milliseconds.
+/// Returns the median duration in milliseconds.
 fn median_ms(mut samples: Vec<Duration>) -> f64 {
     samples.sort();
     samples[samples.len() / 2].as_secs_f64() * 1e3

@@ -1,4 +1,4 @@
-//! The official harness, in a Python process that runs for the whole bench.
+//! The official harness, in one Python process that runs during the whole bench.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -10,11 +10,12 @@ use std::{
 use serde::Deserialize;
 use serde_json::json;
 
-/// The package whose `run_instance` is called.
+/// The package that contains `run_instance`.
 const PACKAGE: &str = "swebench==5.0.2";
 const SCRIPT: &str = include_str!("swebench_harness.py");
 
-/// A running harness process, with its imports done and its engine connected.
+/// A running process with the harness. It has already imported the package and connected to the
+/// engine.
 pub struct Harness {
     child: Child,
     asked: ChildStdin,
@@ -27,15 +28,16 @@ struct HarnessResponse {
     instances: Vec<(f64, f64, bool)>,
 }
 
-/// How long one instance took.
+/// The duration of one instance.
 pub struct InstanceTiming {
     pub whole: Duration,
-    /// The part spent on stopping and removing the container.
+    /// The time spent on stopping and removing the container.
     pub cleanup: Duration,
 }
 
 impl Harness {
-    /// Installs the package below `scratch`, or uses the Python that `PROCTOR_BENCH_SWEBENCH` names.
+    /// Installs the package in `scratch`, or uses the Python interpreter in
+    /// `PROCTOR_BENCH_SWEBENCH`.
     pub fn start(scratch: &Path, row: &str) -> Self {
         let python = match std::env::var_os("PROCTOR_BENCH_SWEBENCH") {
             Some(python) => PathBuf::from(python),
@@ -53,7 +55,8 @@ impl Harness {
         Self { child, asked, told }
     }
 
-    /// Grades patches with `run_instance`, `workers` at a time. All of them must resolve.
+    /// Grades patches with `run_instance`, at most `workers` at a time. Each patch must resolve the
+    /// instance.
     pub fn grade(&mut self, patches: &[String], workers: usize) -> (Duration, Vec<InstanceTiming>) {
         writeln!(self.asked, "{}", json!({"patches": patches, "workers": workers}))
             .expect("the harness reads requests");

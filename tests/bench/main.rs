@@ -1,7 +1,7 @@
-//! Measures what a sandbox costs: `cargo bench -p proctor --bench sandboxes`.
+//! Measures the cost of sandboxes: `cargo bench -p proctor --bench sandboxes`.
 //!
-//! Every measurement is taken in turn with its baseline (A B A B), so that the ratio stays valid if the
-//! machine's speed drifts. Nothing here asserts a time.
+//! Every measurement alternates with its baseline (A B A B), so that the ratio remains valid if the
+//! machine's speed drifts. The bench asserts no times.
 
 #![expect(
     clippy::expect_used,

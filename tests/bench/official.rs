@@ -1,4 +1,4 @@
-//! Compares Proctor's grading of one SWE-bench row on Docker with the harness's `run_instance`.
+//! Compares how Proctor and the harness's `run_instance` grade one SWE-bench row on Docker.
 
 use std::{
     path::Path,
@@ -16,17 +16,17 @@ use proctor_types::{SandboxSpec, Task};
 use crate::{harness::Harness, median_ms, swe_row::SweRow};
 
 const ROUNDS: usize = 5;
-/// Number of patches that both grade at once.
+/// Number of patches that each of the two grades at the same time.
 const CONCURRENT_PATCHES: usize = 6;
 
-/// The inputs that all gradings share.
+/// What all gradings have in common.
 struct GradingInputs {
     docker: Docker,
     environment: PreparedEnvironment,
     task: Task,
 }
 
-/// Prints medians and ratios, or a notice if no engine responds.
+/// Prints medians and ratios. If no engine responds, prints a notice instead.
 pub async fn compare_with_harness(cache: &Path) {
     let docker = match Docker::connect().await {
         Ok(docker) => docker,
@@ -54,7 +54,7 @@ pub async fn compare_with_harness(cache: &Path) {
     let place = GradingInputs { docker, environment, task };
     let gold = row.gold_patch();
 
-    // Warm up: the first instance fills the engine's caches for the harness and for Proctor.
+    // The first grading fills the engine's caches, so don't measure it.
     harness.grade(std::slice::from_ref(&gold), 1);
     place.time_both_policies(&gold, &place.capacity()).await;
     let [mut strict, mut official, mut both, mut after, mut whole, mut waiting] =
@@ -66,7 +66,7 @@ pub async fn compare_with_harness(cache: &Path) {
         official.push(place.time_official(&gold).await);
         strict.push(place.time_strict(&gold).await);
         both.push(place.time_both_policies(&gold, &place.capacity()).await);
-        // Leave capacity for only one sandbox.
+        // Allow only one sandbox at a time.
         let one = Capacity::new(&Machine { cpus: 1.0, memory_mb: 1 << 20 });
         after.push(place.time_both_policies(&gold, &one).await);
     }
@@ -101,7 +101,7 @@ pub async fn compare_with_harness(cache: &Path) {
     );
 }
 
-/// Returns an equivalent patch with different text, so that no verdict can be cached.
+/// Returns an equivalent patch with different text, so that its verdict is not in the cache.
 fn equivalent_patch(gold: &str, number: usize) -> String {
     let added = format!(
         "diff --git a/note{number}.txt b/note{number}.txt\nnew file mode 100644\n--- /dev/null\n\
@@ -115,12 +115,12 @@ impl GradingInputs {
         Capacity::new(&self.docker.machine())
     }
 
-    /// Grades under both policies, as the runtime does.
+    /// Grades under both policies, in the same way as a run.
     async fn time_both_policies(&self, patch: &str, capacity: &Capacity) -> Duration {
         self.grade(&self.task, patch, capacity).await
     }
 
-    /// Grades the same task without its benchmark, so only under strict.
+    /// Grades the same task without its benchmark, and therefore only under the policy `strict`.
     async fn time_strict(&self, patch: &str) -> Duration {
         let task = Task { benchmark: None, ..self.task.clone() };
         self.grade(&task, patch, &self.capacity()).await
@@ -148,7 +148,7 @@ impl GradingInputs {
         took
     }
 
-    /// Runs only the official procedure, from opening its sandbox to closing it.
+    /// Runs only the official procedure, including opening and closing its sandbox.
     async fn time_official(&self, patch: &str) -> Duration {
         let spec = SandboxRequest {
             environment: self.environment.clone(),

@@ -1,12 +1,12 @@
 //! Measures the cost of reading a large run: `cargo bench -p proctor --bench records`.
 //!
-//! Writes a run with many trials (`PROCTOR_BENCH_TRIALS`, default 10,000) as the runtime records them, then
-//! runs the program's commands on it. Prints the seconds, the program's peak memory, and the time relative to
-//! reading the bytes of the same journals. `report` runs twice: the first call reads every journal, and the
-//! second uses what the first one cached.
+//! Writes a run with many trials (`PROCTOR_BENCH_TRIALS`, 10,000 by default) in the form in which
+//! the runtime records them, and then runs commands on it. Prints the seconds, the peak memory, and
+//! the time relative to just reading the bytes of the journals. `report` runs twice: the first time
+//! it reads every journal, and the second time it uses what the first one cached.
 //!
-//! `PROCTOR_BENCH_PROGRAM` names a program that is already built, so that this bench needs no release build
-//! (`--profile dev`). Nothing here asserts a time.
+//! `PROCTOR_BENCH_PROGRAM` is the path of a program that is already built, so that the bench itself
+//! needs no release build (`--profile dev`). The bench asserts no times.
 
 #![expect(
     clippy::expect_used,
@@ -32,7 +32,7 @@ use serde_json::{Value, json};
 
 const ARMS: u32 = 4;
 const TASKS: u32 = 100;
-/// Number of steps per trial.
+/// Number of steps in each trial.
 const STEPS: u64 = 20;
 const TESTS: u32 = 20;
 
@@ -45,7 +45,7 @@ fn main() {
     write_run(&run, attempts);
     let count = ARMS * TASKS * attempts;
     println!("{count} trials of {STEPS} steps, written in {:.1} s", begun.elapsed().as_secs_f64());
-    // The first read fills the page cache, so time the second one.
+    // The first read fills the page cache, so measure the second one.
     time_raw_read(&run);
     let bare = time_raw_read(&run);
     println!("{:<28} {:>8.2} s", "reading the journals' bytes", bare);
@@ -63,7 +63,7 @@ fn main() {
     }
 }
 
-/// Returns the duration in seconds and the peak resident memory in megabytes.
+/// Runs Proctor. Returns the duration in seconds and the peak resident memory in megabytes.
 fn run_proctor(args: &[&str], cache: &Path) -> (f64, f64) {
     let begun = Instant::now();
     let program = std::env::var("PROCTOR_BENCH_PROGRAM");

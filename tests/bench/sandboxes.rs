@@ -1,4 +1,4 @@
-//! Measurements of sandboxes on both back ends.
+//! Measures sandboxes of both back ends.
 
 use std::{
     path::Path,
@@ -15,7 +15,7 @@ use proctor_types::SandboxSpec;
 
 use crate::{bare_docker::BareDocker, figures::Figures};
 
-/// How often to repeat a command that takes about a millisecond, and one that takes about fifty.
+/// How often to run a command that takes about a millisecond.
 const QUICK_REPEATS: usize = 300;
 const SLOW_REPEATS: usize = 30;
 
@@ -48,7 +48,7 @@ impl SandboxOpener {
         self.backend.open(&spec).await.expect("a sandbox")
     }
 
-    /// Returns the image that the sandboxes start from.
+    /// Returns the image in the environment that the sandboxes start from.
     pub fn image(&self) -> String {
         self.prepared.handle.clone()
     }
@@ -63,8 +63,8 @@ pub async fn native_opener(cache: &Path) -> SandboxOpener {
     SandboxOpener::new(Arc::new(backend), Base::Host).await
 }
 
-/// Returns the opener for Docker. `PROCTOR_BENCH_IMAGE` names the image to measure with, which
-/// needs `/bin/true` and `sleep`.
+/// Returns an opener for Docker; `None` if no engine responds. `PROCTOR_BENCH_IMAGE` is the image
+/// to use. It must contain `/bin/true` and `sleep`.
 pub async fn docker_opener() -> Option<SandboxOpener> {
     let backend = proctor_docker::Docker::connect().await.ok()?;
     let image = std::env::var("PROCTOR_BENCH_IMAGE").unwrap_or("proctor-test:bookworm".into());
@@ -151,7 +151,7 @@ fn resident_kb() -> u64 {
     line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).expect("kilobytes")
 }
 
-/// Prints the memory per open, idle sandbox: in the runtime and in its agent.
+/// Prints how much memory each open, idle sandbox needs, in the runtime and in its agent.
 pub async fn measure_memory(opener: &SandboxOpener, sandboxes: usize) {
     let before = resident_kb();
     let mut open = Vec::new();

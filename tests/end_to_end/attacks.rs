@@ -1,4 +1,4 @@
-//! Runs the attack pack on a dataset with a sound task and a task whose test asserts nothing.
+//! Runs the attack pack on two tasks: a sound one, and one that has a test without assertions.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ const TESTS: &str = "import coin\n\n\n\
     def test_called():\n    coin.tails()\n";
 const MASK: &str = "diff --git a/coin.py b/coin.py\n--- a/coin.py\n+++ b/coin.py\n\
     @@ -1,6 +1,2 @@\n def heads():\n     return 1\n-\n-\n-def tails():\n-    return 0\n";
-/// A patch that only passes the test without assertions.
+/// A patch that passes only the test without assertions.
 const CHEATING_PATCH: &str = "diff --git a/coin.py b/coin.py\n--- a/coin.py\n+++ b/coin.py\n\
     @@ -1,2 +1,6 @@\n def heads():\n     return 1\n+\n+\n+def tails():\n+    return 'cheated'\n";
 
@@ -44,7 +44,8 @@ fn validate_fails_and_lists_tasks_that_attacks_resolve() {
     let (tasks, certificate) = (write_dataset(&stage), stage.path("certificate.json"));
     let file = certificate.to_str().unwrap();
     let out = stage.path("validated");
-    // The grader's tests cover the whole pack, so this test only runs one attack for each outcome.
+    // The tests of the grader cover the whole pack, so run only one attack for each possible
+    // outcome.
     let pack = "--attack=noop,conftest-hook,equal-to-everything";
     let args = ["tasks", "validate", "--tasks", tasks.as_str(), pack, "--certificate", file];
     let said = stage.run([args.as_slice(), &["--out", out.to_str().unwrap()]].concat(), 1);
@@ -66,10 +67,10 @@ fn validate_fails_and_lists_tasks_that_attacks_resolve() {
     assert_eq!(of(0, "equal-to-everything")["classes"], json!(["grader_in_process"]));
     assert_eq!(of(0, "cheat: answers at random")["policies"]["strict"], "beaten");
     assert!(made["attacks"]["tasks"][0]["environment"]["digest"].is_string());
-    // Three attacks of the pack and one cheat, each on two tasks.
+    // The pack has three of these attacks, and there is one cheat, each on two tasks.
     assert_eq!(find_files(&out.join("attacks"), "verdict.json").len(), 8);
 
-    // A report can refer to the attacks.
+    // `report` can include the results of the attacks.
     let graded = stage.path("graded");
     let grade = ["grade", "--predictions", "gold", "--tasks", &tasks, "--certificate", file];
     stage.run([grade.as_slice(), &["--out", graded.to_str().unwrap()]].concat(), 0);
@@ -80,7 +81,8 @@ fn validate_fails_and_lists_tasks_that_attacks_resolve() {
     assert!(text.contains("attacks on 2 tasks: resolved under strict: weak-1 ("), "{text}");
     assert!(text.contains("not attacked: 0 of 2 tasks."), "{text}");
 
-    // `quality` lists each task's problems, and `report` shows the score without these tasks.
+    // `quality` lists each task's problems, and `report` shows the score without the tasks that
+    // have problems.
     let quality = stage.path("quality.json");
     let quality = quality.to_str().unwrap();
     let asked = ["tasks", "quality", "--tasks", &tasks, "--certificate", file, "--out", quality];
@@ -97,7 +99,7 @@ fn validate_fails_and_lists_tasks_that_attacks_resolve() {
     assert!(text.join(" ").contains(cited), "{text:?}");
 }
 
-/// A patch that passes every test that the task names and breaks a test that it does not name.
+/// A patch that passes every test listed in the task and breaks a test that is not listed.
 const BREAKING_PATCH: &str = "diff --git a/coin.py b/coin.py\n--- a/coin.py\n+++ b/coin.py\n\
     @@ -1,2 +1,6 @@\n def heads():\n     return 1\n+\n+\n+def tails():\n+    return 0\n";
 
@@ -105,7 +107,7 @@ const BREAKING_PATCH: &str = "diff --git a/coin.py b/coin.py\n--- a/coin.py\n+++
 fn wide_grading_finds_a_broken_test_outside_the_task() {
     let stage = Stage::new();
     let tasks = write_dataset(&stage);
-    // Add a second module with a test that no task names, and a test file that cannot be collected.
+    // Add another module, with a test that no task lists and a test that is already broken.
     std::fs::write(stage.path("coin/side.py"), "def edge():\n    return 'edge'\n").unwrap();
     let side = "import side\n\n\ndef test_edge():\n    assert side.edge() == 'edge'\n\n\n\
                 def test_broken_before():\n    assert side.edge() == 'face'\n";

@@ -1,9 +1,9 @@
-//! Runs the attack pack against one small row of every dataset format: under `strict`, no attack is resolved
-//! and clean.
+//! Runs the attack pack against one small row in each dataset format. Under `strict`, no attack may
+//! be resolved and clean.
 //!
-//! The core tier runs two attacks on one format. `PROCTOR_TIER=full` runs the whole pack on every format,
-//! each in a separate environment, which takes minutes. `PROCTOR_ATTACK_SHAPES` and `PROCTOR_ATTACK` select
-//! others.
+//! The core tier runs two attacks on one format. `PROCTOR_TIER=full` runs the whole pack on every
+//! format, each with its own environment, which takes minutes. `PROCTOR_ATTACK_SHAPES` and
+//! `PROCTOR_ATTACK` select other formats and attacks.
 
 use std::{fs, path::Path, process::Command};
 
@@ -14,11 +14,11 @@ use crate::{stage::Stage, tier::is_full};
 const HEADS: &str = "def heads():\n    return 1\n";
 const TAILS: &str = "\n\ndef tails():\n    return 0\n";
 const KEPT_TESTS: &str = "import coin\n\n\ndef test_heads():\n    assert coin.heads() == 1\n";
-/// Tests that the test patch adds to the file. Harnesses only run files that the test patch
-/// changes.
+/// Tests that the test patch adds to the file. The benchmarks' harnesses run only files that the
+/// test patch changes.
 const ADDED_TESTS: &str = "\n\ndef test_tails():\n    assert coin.tails() == 0\n\n\n\
     def test_both():\n    assert [coin.heads(), coin.tails()] == [1, 0]\n";
-/// Tests of a task in which the agent starts from an empty repository.
+/// The tests of a task in which the agent starts from an empty repository.
 const SCRATCH_TESTS: &str = "import agent_code\n\n\ndef test_tails():\n    assert agent_code.tails() == 0\n\n\n\
     def test_twice():\n    assert [agent_code.tails(), agent_code.tails()] == [0, 0]\n";
 const SETUP: &str = "from setuptools import setup, find_packages\n\nsetup(name=\"agent_code\", packages=find_packages())\n";
@@ -28,7 +28,7 @@ const PASS_TO_PASS: [&str; 1] = ["tests/test_coin.py::test_heads"];
 const PIP_INSTALL: &str =
     "/venv/bin/pip install -q pytest==8.4.2 pytest-timeout==2.4.0 setuptools==80.9.0 wheel==0.45.1";
 
-/// Returns a hunk that adds or removes lines after the `kept` ones.
+/// Returns a patch with a hunk that adds or removes lines after the lines in `kept`.
 fn hunk(path: &str, kept: &str, text: &str, adds: bool) -> String {
     let (old, new) = (kept.lines().count(), kept.lines().count() + text.lines().count());
     let (old, new, sign) = if adds { (old, new, '+') } else { (new, old, '-') };
@@ -67,7 +67,7 @@ fn all_tests() -> String {
     format!("{KEPT_TESTS}{ADDED_TESTS}")
 }
 
-/// The fields that all SWE-bench formats share, plus those of one format.
+/// Returns a row with the fields that all SWE-bench formats share, and with the fields in `more`.
 fn swe_bench_row(id: &str, more: Value) -> Value {
     let mut row = json!({
         "repo": "pallets/flask", "instance_id": id, "base_commit": "0123456789", "patch": solution_patch(),
@@ -128,7 +128,7 @@ fn test_replacement() -> String {
     )
 }
 
-/// Returns shell lines that create the repository. Each line creates one file.
+/// Returns shell lines that create the files in the repository, one file per line.
 fn setup_lines(whole: bool) -> String {
     let module = if whole { format!("{HEADS}{TAILS}") } else { HEADS.to_owned() };
     let tests = if whole { all_tests() } else { KEPT_TESTS.to_owned() };
@@ -160,7 +160,7 @@ fn git(folder: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// Creates a clone with a squashed pull request and returns its row, which only has ids.
+/// Creates a clone that contains a squashed pull request. Returns the row, which contains only ids.
 fn fea_bench_row(clone: &Path) -> Value {
     fs::create_dir_all(clone.join("tests")).unwrap();
     let write = |path: &str, text: &str| fs::write(clone.join(path), text).unwrap();
@@ -200,7 +200,7 @@ fn proctor_row(source: &Path) -> Value {
     })
 }
 
-/// Returns the address of the dataset file for every format, with its options.
+/// Writes a dataset for each format. Returns the address of each, with its options.
 fn write_datasets(stage: &Stage) -> Vec<String> {
     let (before, whole) = (
         stage.write_file("before.sh", &setup_lines(false)),
@@ -260,8 +260,8 @@ fn write_datasets(stage: &Stage) -> Vec<String> {
 fn attacks_are_never_resolved_and_clean() {
     let stage = Stage::new();
     let datasets = write_datasets(&stage);
-    // The grader's tests cover the whole pack. By default, this test only runs one attack that the
-    // original graders missed and one that needs no module.
+    // The tests of the grader cover the whole pack. By default, run only one attack that early
+    // versions of the grader missed, and one that needs no module.
     let default = if is_full() { "all" } else { "equal-to-everything,results-preseeded" };
     let pack = std::env::var("PROCTOR_ATTACK").unwrap_or_else(|_| default.to_owned());
     let certificate = stage.path("certificate.json");
@@ -280,7 +280,7 @@ fn attacks_are_never_resolved_and_clean() {
         let attacks = task["attacks"].as_object().unwrap();
         let graded: Vec<_> = attacks.values().filter(|one| one["policies"].is_object()).collect();
         // Attacks that change a module don't apply to tasks that start from an empty repository, so
-        // require only one graded attack.
+        // one graded attack is enough.
         assert!(!graded.is_empty(), "{task:#}");
         for (name, found) in attacks {
             let strict = &found["policies"]["strict"];

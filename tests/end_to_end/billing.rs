@@ -1,4 +1,4 @@
-//! The report includes all costs, to the token, also those of discarded tries.
+//! Tests that the report includes the cost of every token, including those of discarded tries.
 
 use std::{path::Path, process::Stdio};
 
@@ -10,8 +10,8 @@ use crate::{
     stage::{Stage, events, find_arm, find_files},
 };
 
-/// Each response has 100 input tokens, 40 of them cached, and 50 output tokens. The first response's command
-/// is slow, so that a kill during it finds no request in flight at the endpoint.
+/// Each response has 100 input tokens (40 of them cached) and 50 output tokens. The command in the
+/// first response is slow. If the runtime is killed during that command, no request is in flight.
 const SCRIPT: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -27,7 +27,8 @@ name = "submit"
 arguments = {}
 "#;
 
-/// US dollars per response: 60 uncached input tokens, 40 cached ones and 50 output tokens.
+/// The price of one response in US dollars: 60 uncached and 40 cached input tokens, and 50 output
+/// tokens.
 const RESPONSE_USD: f64 = (60.0 * 50.0 + 40.0 * 12.5 + 50.0 * 240.0) / 1e6;
 
 fn script(fault: &str) -> Script {
@@ -44,12 +45,14 @@ fn config_text(fake: &FakeLlm, budget: &str) -> String {
     )
 }
 
-/// Returns the responses that the server counted: requests minus rejected ones (`place: fault`).
+/// Returns the number of successful responses according to the server's log. Rejected requests are
+/// logged as `place: fault`.
 fn billed_responses(fake: &FakeLlm) -> u64 {
     fake.requests().iter().filter(|seen| !seen.answered.contains(": ")).count() as u64
 }
 
-/// Checks the report's numbers for `answers` responses, `earlier` of them in discarded tries.
+/// Checks the report's numbers. There were `answers` responses in total, `earlier` of them in
+/// discarded tries.
 fn assert_costs(stage: &Stage, out: &Path, answers: u64, earlier: u64) {
     let report = stage.report(out);
     let (arm, task) = (find_arm(&report, "asks"), &report["tasks"][0]);
@@ -64,7 +67,7 @@ fn assert_costs(stage: &Stage, out: &Path, answers: u64, earlier: u64) {
     assert_eq!(arm["earlier_tries"]["input"], earlier * 100);
     assert_eq!(arm["earlier_tries"]["steps"], earlier);
     near(&arm["earlier_tries"]["cost_usd"], earlier);
-    // Comparisons of arms use only the try that counts.
+    // Comparisons of arms use only the tries that count.
     let counted = answers - earlier;
     assert_eq!(arm["tokens"]["input"]["total"], counted * 100);
     near(&arm["cost_usd"], counted);
@@ -81,7 +84,8 @@ fn killed_try_is_resumed_and_paid_once() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let fake = runtime.block_on(FakeLlm::start(script(""))).unwrap();
     let stage = Stage::new();
-    // The shared limit allows exactly two responses: it counts costs in the same way as the report.
+    // The shared limit allows exactly two responses, because it counts the same costs as the
+    // report.
     let budget = format!("[budget.run]\ncost_usd = {}", RESPONSE_USD * 1.5);
     let config = stage.write_file("run.toml", &config_text(&fake, &budget));
     let out = stage.path("run");
@@ -104,7 +108,7 @@ fn killed_try_is_resumed_and_paid_once() {
         "the cost of an unfinished trial is shown: {said}"
     );
 
-    // The run continues with the second response. It neither requests nor pays for the first one
+    // The run continues with the second response. The first one is neither requested nor paid for
     // again.
     stage.run(["resume", out.to_str().unwrap()], 0);
     assert_eq!(billed_responses(&fake), 2);
@@ -114,7 +118,7 @@ fn killed_try_is_resumed_and_paid_once() {
 #[test]
 fn faulted_trial_is_resumed_and_paid_once() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    // The endpoint rejects the key once during the trial. Earlier responses are still paid.
+    // During the trial, the endpoint rejects the key. Earlier responses must still be paid for.
     let fault = "fault = [{ kind = \"status\", status = 401, times = 2 }]";
     let fake = runtime.block_on(FakeLlm::start(script(fault))).unwrap();
     let stage = Stage::new();
@@ -122,7 +126,7 @@ fn faulted_trial_is_resumed_and_paid_once() {
     let out = stage.path("run");
     stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 3);
     assert_eq!(billed_responses(&fake), 1);
-    // The faulted try is the only one, so the trial's outcome includes its cost.
+    // The trial has no other try than the faulted one, so its outcome includes that try's cost.
     assert_costs(&stage, &out, 1, 0);
 
     stage.run(["resume", out.to_str().unwrap()], 0);
@@ -135,8 +139,8 @@ fn faulted_trial_is_resumed_and_paid_once() {
 #[test]
 fn discarded_try_is_included_in_the_cost() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    // The endpoint rejects the key once during the trial, and the record needed to continue the try
-    // is lost.
+    // During the trial, the endpoint rejects the key. Then the part of the record that is needed to
+    // continue the try is lost.
     let fault = "fault = [{ kind = \"status\", status = 401, times = 2 }]";
     let fake = runtime.block_on(FakeLlm::start(script(fault))).unwrap();
     let stage = Stage::new();
@@ -153,8 +157,8 @@ fn discarded_try_is_included_in_the_cost() {
     assert_eq!(answers, 3);
 }
 
-/// Runs that were made before the model had a price have no cost, so the estimate uses the current
-/// price.
+/// Runs that were made before the model had a price have no recorded cost, so the estimate uses the
+/// current price.
 #[test]
 fn estimate_uses_current_prices() {
     let runtime = tokio::runtime::Runtime::new().unwrap();

@@ -1,5 +1,5 @@
-//! Checks `docs/` as a book: `docs/SUMMARY.md` lists every page once, and the page of event kinds matches the
-//! code.
+//! Checks `docs/` as a book: `docs/SUMMARY.md` must list every page once, and the page of event
+//! kinds must match the code.
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::PathBuf};
 
@@ -28,13 +28,13 @@ const EVENTS_HEADER: &str = "# Event kinds\n\nThis page lists the fields of a tr
                       record](record.md) describes how Proctor stores events. A test generates this page from the code. To \
                       update it, run `PROCTOR_WRITE=1 cargo test -p proctor --test end_to_end events_page`.\n";
 
-/// The line for `sum`, which follows the envelope's fields. The code adds it when it writes a line,
-/// so no type has this field.
+/// The line for `sum`, which comes after the envelope's fields. The code adds `sum` when it writes
+/// a line, so no type has this field.
 const SUM_FIELD: &str =
     "- `sum`: The first 16 hex digits of the BLAKE3 hash of the line without it.\n";
 
-/// Returns the page made from the comments and names of `struct Envelope` and `enum Event` in the source,
-/// which serde uses.
+/// Returns the page of event kinds. Its content comes from the comments and names in the source of
+/// `struct Envelope` and `enum Event`; serde uses the same names.
 fn events_page() -> String {
     let source =
         |file: &str| fs::read_to_string(docs_folder().join("../runtime/types/src").join(file));
@@ -65,7 +65,7 @@ fn events_page() -> String {
             }
         }
     }
-    // Links to items in the source would be broken on this page.
+    // Remove links to items in the source, which would be broken on this page.
     out.replace("[`", "`").replace("`]", "`")
 }
 

@@ -1,5 +1,5 @@
-//! Opens the viewer and the report in a real Chromium. `tests/browser/walk.mjs` visits the pages; this file
-//! creates the runs.
+//! Tests the viewer and the report in a real Chromium. `tests/browser/walk.mjs` visits the pages,
+//! and this file creates the runs.
 
 #[expect(dead_code, reason = "the gateway's tests use the other helpers")]
 #[path = "../../runtime/gateway/tests/all/clients/install.rs"]
@@ -24,8 +24,8 @@ use serde_json::{Value, json};
 
 use crate::stage::{Stage, root};
 
-/// Hostile text that a sandbox may write: markup, a script, terminal escapes, bidirectional control
-/// characters.
+/// Malicious text that could come from a sandbox: markup, a script, terminal escapes, and
+/// bidirectional control characters.
 const HOSTILE_TEXT: &str = "</pre></script><img src=x onerror=globalThis.pwned=1><script>globalThis.pwned=1</script>\
                      <base href=http://192.0.2.1/><form action=http://192.0.2.1/>\u{1b}[2J\u{1b}]0;x\u{7}\
                      \u{202e}gnp.exe\u{2066}\u{0} javascript:alert(1) {{ 7*7 }}";
@@ -51,8 +51,8 @@ fn arm(name: &str) -> Arm {
     arm.with_computed_id()
 }
 
-/// Creates a run with two arms and two tasks in which every text is hostile. The first task is resolved, the
-/// second is not.
+/// Creates a run with two arms and two tasks, in which every text is malicious. The first task is
+/// resolved; the second is not.
 fn write_hostile_run(path: &Path) {
     let run = RunDir::create(path).unwrap();
     let task = |name: &str| -> Task {
@@ -102,8 +102,8 @@ fn write_hostile_run(path: &Path) {
     }
 }
 
-/// Writes a trial in which step 2 ends with an error, step 3 edits, and step 4 runs tests. With `other`,
-/// the trial differs from step 3 onward.
+/// Writes a trial in which step 2 ends with an error, step 3 edits a file, and step 4 runs tests.
+/// With `other`, the trial is different from step 3 on.
 fn write_trial(run: &RunDir, id: &TrialId, test: &str, resolved: bool, other: bool) {
     let dir = run.create_trial_dir(id).unwrap();
     let mut journal = Journal::create(dir.trajectory_path(), 1).unwrap();
@@ -152,7 +152,7 @@ fn write_trial(run: &RunDir, id: &TrialId, test: &str, resolved: bool, other: bo
         };
         append(step, returned);
         if step == 3 {
-            // The tree does not exist. The page says so and shows the rest.
+            // The tree is missing. The page must say so and show the rest of the trial.
             let snapshot = empty_blake3();
             append(
                 step,
@@ -200,7 +200,8 @@ fn empty_blake3() -> String {
     proctor_record::Blobs::hash(b"not there")
 }
 
-/// Returns the folder with Chromium and the packages of `package-lock.json`, or why they are unavailable.
+/// Returns the folder that contains Chromium and the packages in `package-lock.json`. If they are
+/// unavailable, returns the reason.
 fn node_modules() -> Result<PathBuf, String> {
     let known = ["chromium", "chromium-browser", "google-chrome"];
     let is_there = |name: &&str| {

@@ -1,5 +1,6 @@
-//! Tests every kind of limit with each built-in scaffold, as a user sets it: a trial never spends more than
-//! the limit plus the last response, and separately counted amounts are shown separately.
+//! Tests each kind of limit with each built-in scaffold, set as a user would set it. A trial never
+//! spends more than the limit plus the last response, and amounts that are counted separately are
+//! shown separately.
 
 use std::{collections::BTreeMap, fs, path::Path, time::Instant};
 
@@ -8,8 +9,8 @@ use serde_json::Value;
 
 use crate::stage::{Stage, events, find_arm, find_files};
 
-/// A script that never submits. Each response has 100 input tokens, 40 of them cached, and 50
-/// output tokens. It costs 0.0155 dollars at the price below.
+/// A script that never submits. Each response has 100 input tokens (40 of them cached) and 50
+/// output tokens, so it costs 0.0155 dollars with the prices below.
 const NEVER_SUBMITS: &str = r#"
 [[rule]]
 model = "calls"
@@ -34,13 +35,14 @@ name = "shell"
 arguments = { command = "sleep 1" }
 "#;
 
-/// US dollars per response: 60 uncached input tokens, 40 cached ones and 50 output tokens.
+/// The price of one response in US dollars: 60 uncached and 40 cached input tokens, and 50 output
+/// tokens.
 const RESPONSE_USD: f64 = (60.0 * 50.0 + 40.0 * 12.5 + 50.0 * 240.0) / 1e6;
 
 struct Fixture {
     stage: Stage,
     fake: FakeLlm,
-    /// Keeps the server's tasks alive.
+    /// Dropping the runtime would stop the server.
     _runtime: tokio::runtime::Runtime,
 }
 
@@ -52,7 +54,7 @@ impl Fixture {
         Self { stage: Stage::new(), fake, _runtime: runtime }
     }
 
-    /// Writes a configuration with the three models, all priced.
+    /// Writes a configuration that contains the three models with prices.
     fn write_config(&self, top: &str, arms: &str) -> std::path::PathBuf {
         let mut text = format!("tasks = [\"configs/tasks/demo.jsonl\"]\n{top}\n{arms}");
         for model in ["calls", "writes", "sleeps"] {
@@ -72,7 +74,7 @@ impl Fixture {
     }
 }
 
-/// Returns the configuration of an arm with its own limits, for `tools` or `bash`.
+/// Returns the configuration of an arm that has limits of its own. `scaffold` is `tools` or `bash`.
 fn arm_config(name: &str, scaffold: &str, model: &str, budget: &str) -> String {
     format!(
         "[[arms]]\nname = \"{name}\"\nscaffold = \"{scaffold}\"\nmodel = \"{model}\"\n\
@@ -95,7 +97,8 @@ fn outcomes(out: &Path) -> BTreeMap<String, Value> {
 #[test]
 fn every_limit_ends_every_scaffold_after_its_last_response() {
     let bench = Fixture::new();
-    // The number of responses that each limit allows, including the one that reaches the limit.
+    // For each limit, the number of responses that it allows, including the one that reaches the
+    // limit.
     let kinds = [
         ("steps", "3".to_owned(), 3),
         ("main_steps", "3".to_owned(), 3),
@@ -131,8 +134,8 @@ fn every_limit_ends_every_scaffold_after_its_last_response() {
             );
         }
     }
-    // The tools of every step ran and their changes are in the patch, no matter which limit ended
-    // the trial.
+    // Whichever limit ended the trial, the tools of every step ran, and the patch contains their
+    // changes.
     for patch in find_files(&out, "patch.diff") {
         let text = fs::read_to_string(&patch).unwrap();
         let lines = text.lines().filter(|line| *line == "+step").count();
@@ -141,8 +144,7 @@ fn every_limit_ends_every_scaffold_after_its_last_response() {
     let report = bench.stage.report(&out);
     assert_eq!(find_arm(&report, "tools/steps")["tokens"]["uncached_input"]["total"], 180);
 
-    // Replay the recorded trajectory with limits on steps. They count replayed steps just as
-    // exactly.
+    // Replay a recorded trajectory with limits on steps. A replayed step must count like any other.
     let run =
         out.join("trials").join(&find_arm(&report, "tools/steps")["arm"].as_str().unwrap()[..12]);
     let recorded = find_files(&run, "trajectory.jsonl").remove(0);
@@ -167,7 +169,7 @@ fn grace_is_an_extra_response_and_not_a_step() {
     let arms = [
         arm_config("tools", "tools", "calls", grace),
         arm_config("bash", "bash", "writes", grace),
-        // A time limit allows no final response.
+        // After a time limit, there is no last response.
         arm_config("time", "tools", "sleeps", "tool_seconds = 1.5, ending = 'grace'"),
     ];
     let out = bench.run(&bench.write_config("", &arms.concat()), 0);
@@ -191,8 +193,8 @@ fn grace_is_an_extra_response_and_not_a_step() {
         assert_eq!(patch.matches("+step").count(), 2, "no tool ran after the limit:\n{patch}");
     }
     assert_eq!(find_arm(&report, "time")["grace"]["answers"], 0);
-    // Only the last message of each request states the remaining budget. That of the last request says that
-    // it is the last one.
+    // Only the last message of each request says how much is left of the budget. In the last
+    // request, it says that this is the last response.
     let requests = bench.fake.requests();
     for model in ["calls", "writes"] {
         let asked: Vec<Vec<String>> = requests
@@ -232,7 +234,7 @@ fn run_stops_at_its_budget_and_resumes_with_a_larger_one() {
     let arms = arm_config("tools", "tools", "calls", "steps = 4");
     let top = format!("attempts = 3\njobs = 1\n[budget.run]\ncost_usd = {}", RESPONSE_USD * 5.5);
     let out = bench.run(&bench.write_config(&top, &arms), 3);
-    // Four responses for the first trial, two for the second, none for the third.
+    // The first trial gets four responses, the second gets two, and the third gets none.
     assert_eq!(bench.fake.requests().len(), 6);
     let report = bench.stage.report(&out);
     let arm_now = find_arm(&report, "tools");
@@ -245,14 +247,14 @@ fn run_stops_at_its_budget_and_resumes_with_a_larger_one() {
         "counts neither as resolved nor as failed"
     );
 
-    // The budget is used up. `resume` sends no request and says how to raise the limit.
+    // The budget is used up: `resume` sends no request and says how to raise the limit.
     let said = bench.stage.run(["resume", out.to_str().unwrap()], 3);
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(said.contains("--set budget.run"), "{said}");
     assert_eq!(bench.fake.requests().len(), 6);
 
-    // Earlier spending counts. After the limit is raised, the second trial continues after its second
-    // response.
+    // Earlier spending still counts. After the limit is raised, the second trial continues from its
+    // second response.
     let set = format!("budget.run.cost_usd={}", RESPONSE_USD * 100.0);
     let other = "budget.steps=9";
     for (wrong, says) in [

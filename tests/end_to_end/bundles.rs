@@ -1,4 +1,4 @@
-//! `proctor scaffold`: lists scaffolds, builds bundles and reports corrupt ones.
+//! Tests `proctor scaffold`, which lists scaffolds, builds bundles and reports corrupt bundles.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::stage::{Stage, root};
 
-/// Writes a manifest of an agent that is a script, next to the files that it names.
+/// Writes the manifest of an agent that is a script, and the files that the manifest refers to.
 fn write_manifest(stage: &Stage) -> String {
     stage.write_file("agent.sh", "#!/bin/sh\necho mine\n");
     let text = "name = \"mine\"\nversion = \"1.0\"\napi = \"chat\"\n\
@@ -23,8 +23,8 @@ fn write_manifest(stage: &Stage) -> String {
     stage.write_file("mine.toml", text).display().to_string()
 }
 
-/// Runs `proctor` with a separate cache and without the machine's engine, because cleaning would remove
-/// other tests' images.
+/// Runs `proctor` with its own cache and without Docker, because cleaning would remove images that
+/// other tests use.
 fn run_isolated(stage: &Stage, args: &[&str], status: i32) -> (String, String) {
     let Output { stdout, stderr, status: ended } = stage
         .proctor(args)
@@ -57,7 +57,7 @@ fn bundle_is_built_shown_verified_and_cleaned() {
     let (again, said) = run_isolated(&stage, &["scaffold", "add", &manifest], 0);
     assert_eq!((again.as_str(), said.as_str()), (out.as_str(), ""), "it was built once");
 
-    // The output of `show` is still a manifest.
+    // The output of `show` must still be a valid manifest.
     let (shown, said) = run_isolated(&stage, &["scaffold", "show", &manifest, "--verify"], 0);
     assert!(shown.parse::<toml::Table>().unwrap().contains_key("bundle"));
     assert_eq!(bundle_folder(&shown), folder);
@@ -100,7 +100,8 @@ fn run_reports_a_bundle_that_cannot_be_built() {
     assert!(said.contains("wrong.toml") && said.contains("bins"), "{said}");
 }
 
-/// A dry run reports every agent problem that it can find, with the line of the arm and a hint.
+/// A dry run reports every problem with an agent that it can find, with a hint and the line of the
+/// arm.
 #[test]
 fn dry_run_reports_agent_problems() {
     let stage = Stage::new();
@@ -116,7 +117,7 @@ fn dry_run_reports_agent_problems() {
         format!("{out}{said}").split_whitespace().collect::<Vec<_>>().join(" ")
     };
     assert!(plan(&manifest, 0).contains("a: mine, m"));
-    // A version after the manifest's name is accepted and does not make a different arm.
+    // The name may end with the manifest's own version, which does not make a different arm.
     let arm = |text: &str| text.split(" codex").next().unwrap().to_owned();
     assert_eq!(arm(&plan("codex@0.169.0", 0)), arm(&plan("codex", 0)));
     let text = fs::read_to_string(&manifest).unwrap();
@@ -134,9 +135,9 @@ fn dry_run_reports_agent_problems() {
     }
 }
 
-/// Serves an npm registry that has `opencode-linux-x64` in these versions, the last one as the latest. The
-/// program is a script that prints its version. Returns the registry's address and the checksum of each
-/// version's archive.
+/// Serves an npm registry that contains `opencode-linux-x64` in these versions. The last version is
+/// the latest one. The program is a script that prints its version. Returns the registry's address,
+/// and the checksum of each version's archive.
 fn serve_registry(stage: &Stage, versions: &[&'static str]) -> (String, Vec<String>) {
     const PACKAGE_NAME: &str = "opencode-linux-x64";
     let mut releases = Vec::new();
@@ -163,7 +164,7 @@ fn serve_registry(stage: &Stage, versions: &[&'static str]) -> (String, Vec<Stri
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let tarballs = address.clone();
-    // The thread runs until the test's process exits.
+    // The thread runs until the process that runs the test exits.
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
@@ -197,7 +198,7 @@ fn serve_registry(stage: &Stage, versions: &[&'static str]) -> (String, Vec<Stri
                  connection: close\r\n\r\n",
                 body.len()
             );
-            // A client that disconnects does not fail the test.
+            // Ignore errors, because a client may disconnect.
             let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
         }
     });
@@ -239,7 +240,7 @@ fn scaffold_add_builds_any_published_version() {
     let (shown, _) = run(&["scaffold", "show", "opencode@9.9.9"], 0);
     assert!(shown.contains("untested = true") && shown.contains(&checksums[0]), "{shown}");
 
-    // Two versions in one run are two arms, and the record marks them as untested.
+    // If a run uses two versions, they are two arms, and the record marks both as untested.
     let tasks = root().join("configs/tasks/demo.jsonl");
     let arm = |name: &str, scaffold: &str| {
         format!("[[arms]]\nname = {name:?}\nscaffold = {scaffold:?}\nmodel = \"m\"\n")
@@ -256,7 +257,7 @@ fn scaffold_add_builds_any_published_version() {
     assert!(said.contains("new: opencode-9.10.0, m"), "{said}");
 }
 
-/// If the old checksum were accepted, a new version would run the old program under the new name.
+/// If the old checksum were accepted, the new version's name would stand for the old program.
 #[test]
 fn bundle_rejects_a_stale_checksum() {
     let stage = Stage::new();
@@ -283,7 +284,7 @@ fn bundle_rejects_a_stale_checksum() {
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
     assert_eq!(add(&manifest("9.9.9", &checksums[0])).0, Some(0));
-    // The archive with that checksum is now in the cache, and it does not match the manifest.
+    // The archive with that checksum is now in the cache, but it does not match the manifest.
     let (status, said) = add(&manifest("9.10.0", &checksums[0]));
     assert_eq!(status, Some(1), "{said}");
     assert!(

@@ -1,12 +1,13 @@
-//! A test with random results is found by repetition, listed in a certificate, and excluded from verdicts.
+//! Tests that repetition finds a test with random results, that a certificate lists the test, and
+//! that verdicts exclude it.
 
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, find_arm, find_files};
 
-/// A task with a reliable test and one that passes three times out of eight. If a failed test's canary passed
-/// by chance, the test is run again. So it passes in three to five of eight gradings, and repetition finds it
-/// either way.
+/// Writes a task with a reliable test and a test that passes with a probability of 3/8. If the test
+/// fails and its canary passes by chance, it is run again. So in a grading, it passes with a
+/// probability of 3/8 to 5/8, and repetition finds it in either case.
 fn write_coin_task(stage: &Stage) -> String {
     let source = stage.path("coin");
     std::fs::create_dir_all(source.join("tests")).unwrap();
@@ -37,8 +38,8 @@ fn flaky_test_is_certified_and_quarantined() {
     let stage = Stage::new();
     let (tasks, certificate) = (write_coin_task(&stage), stage.path("certificate.json"));
     let file = certificate.to_str().unwrap();
-    // The probability that all twelve runs of gold agree, and all twelve runs of noop too, is below 1
-    // in 50,000.
+    // The probability that all twelve runs of gold agree and all twelve runs of noop agree is below
+    // 1 in 50,000.
     let flags = ["--repeat", "12", "--certificate", file];
     let args = [["tasks", "validate", "--tasks", tasks.as_str()].as_slice(), &flags].concat();
     let said = stage.proctor(args).output().unwrap();
@@ -50,8 +51,8 @@ fn flaky_test_is_certified_and_quarantined() {
     let flaky: Vec<&String> = task["flaky"].as_object().unwrap().keys().collect();
     assert_eq!(flaky, ["tests/test_coin.py::test_toss"]);
     assert_eq!(task["noop_resolved"], 0);
-    // A second run cannot confirm the result of a flaky test. If its canary passed, that proves nothing and
-    // is not suspicious.
+    // A second run cannot confirm the result of a flaky test. If its canary passes, this proves
+    // nothing, and it is not suspicious.
     let integrity = task["gold_integrity"].as_object().unwrap();
     let sum: u64 = integrity.values().map(|count| count.as_u64().unwrap()).sum();
     assert_eq!(sum, 12, "{integrity:?}");
@@ -66,8 +67,8 @@ fn flaky_test_is_certified_and_quarantined() {
     assert_eq!(find_arm(&stage.report(&out), "gold")["resolved"], 1);
     let verdict = std::fs::read(&find_files(&out, "verdict.json")[0]).unwrap();
     let verdict: Value = serde_json::from_slice(&verdict).unwrap();
-    // There may be other evidence, because the random test was run again or its canary was
-    // inconclusive.
+    // There may also be other evidence, because the random test may have been run again or its
+    // canary may have been inconclusive.
     let kinds: Vec<&Value> =
         verdict["evidence"].as_array().unwrap().iter().map(|one| &one["kind"]).collect();
     assert!(kinds.iter().any(|kind| *kind == "quarantined"), "{kinds:?}");
@@ -96,7 +97,7 @@ fn invalid_certificate_is_reported() {
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(said.contains("bad.json is not a certificate"), "{said}");
     assert!(!out.exists());
-    // A dry run reports it, too.
+    // A dry run also reports it.
     let set = format!("grading.certificate={}", bad.display());
     let said = stage.run(["run", "demo", "--dry-run", "--set", &set].to_vec(), 2);
     let said = String::from_utf8_lossy(&said.stderr).into_owned();

@@ -1,4 +1,5 @@
-//! `run --check-tasks`: gold and noop run on a sample of the tasks before the first trial.
+//! Tests `run --check-tasks`, which runs gold and noop on a sample of the tasks before the first
+//! trial.
 
 use std::{
     fs,
@@ -14,7 +15,7 @@ use crate::{
     stage::{Stage, root},
 };
 
-/// Returns the demo's own task. Its sources are in `source`.
+/// Returns the demo's own task. Its source code is in `source`.
 fn demo_task(source: &Path) -> Value {
     let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
@@ -22,7 +23,7 @@ fn demo_task(source: &Path) -> Value {
     task
 }
 
-/// Writes a configuration with one arm, `noop`, for this task.
+/// Writes a configuration with this task and a single arm, `noop`.
 fn write_config(stage: &Stage, task: &Value) -> PathBuf {
     let rows = stage.write_file("tasks.jsonl", &format!("{task}\n"));
     let text = format!("tasks = [{rows:?}]\n[[arms]]\nname = \"noop\"\nscaffold = \"noop\"\n");
@@ -33,7 +34,7 @@ fn run_args<'a>(config: &'a Path, out: &'a Path) -> [&'a str; 5] {
     ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap(), "--check-tasks"]
 }
 
-/// Runs with `--check-tasks`. Returns the messages and the run directory.
+/// Runs with `--check-tasks`. Returns the messages on stderr and the run directory.
 fn run(stage: &Stage, config: &Path, status: i32) -> (String, PathBuf) {
     let out = stage.path("run");
     let output = stage.run(run_args(config, &out), status);
@@ -59,7 +60,7 @@ fn task_that_gold_does_not_resolve_stops_the_run() {
     assert!(!out.join("run.json").exists(), "no trial was planned");
 }
 
-/// The check counts its trials' files before it starts one.
+/// The check computes how many open files its trials need before it starts any of them.
 #[test]
 fn check_rejects_trials_that_need_more_open_files_than_allowed() {
     let stage = Stage::new();
@@ -72,11 +73,12 @@ fn check_rejects_trials_that_need_more_open_files_than_allowed() {
     assert!(!out.join("run.json").exists(), "no trial was planned");
 }
 
-/// A second ^C closes the sandboxes of the check, and the command exits like an interrupted run.
+/// A second Ctrl-C closes the sandboxes of the check. The command exits with the status of an
+/// interrupted run.
 #[test]
 fn interrupted_check_ends_with_status_130() {
     let stage = Stage::new();
-    // The tests take longer than this test waits, so both signals arrive while they run.
+    // The task's tests take longer than this test waits, so both signals arrive while they run.
     let source = stage.path("numerals");
     let numerals = root().join("configs/tasks/numerals");
     let copied = Command::new("cp").arg("-r").args([&numerals, &source]).status();

@@ -1,4 +1,5 @@
-//! A task's clock sets the date for the agent and the tests, on every back end. Neither sees proxy variables.
+//! Tests that a task's clock sets the date for the agent and the tests in every kind of sandbox,
+//! and that neither sees proxy variables.
 
 use fake_llm::{FakeLlm, Script};
 use serde_json::{Value, json};
@@ -50,7 +51,7 @@ fn check_validation(kind: &str) {
 fn tests_see_the_date_of_their_task() {
     check_validation("native");
     let stage = Stage::new();
-    // Without the clock, the task is invalid, because its gold patch does not resolve it.
+    // Without the clock, the gold patch does not resolve the task, so the task is invalid.
     let tasks = write_dataset(&stage, None);
     let said = stage.run(["tasks", "validate", "--tasks", &tasks], 1);
     let told = String::from_utf8_lossy(&said.stderr).into_owned();
@@ -68,7 +69,7 @@ fn tests_in_containers_see_the_date_of_their_task() {
     }
 }
 
-/// The arm's clock applies to its agent and its grading. The agent sees no proxy variables either.
+/// An arm's clock applies to both its agent and the grading. The agent sees no proxy variables.
 #[test]
 fn agent_sees_the_date_of_its_arm() {
     let call = |name: &str, arguments: Value| json!({"tool_calls": [{"name": name, "arguments": arguments}]});

@@ -1,4 +1,5 @@
-//! `proctor collect`: turns a small project into a dataset, and rejects sources that are not a project.
+//! Tests `proctor collect`, which turns a small project into a dataset and rejects sources that are
+//! not a project.
 
 use std::{
     fs,
@@ -11,7 +12,7 @@ use serde_json::Value;
 
 use crate::stage::Stage;
 
-/// A project whose first test file tests a separate module that the other test files do not need.
+/// Writes a project. Its first test file tests a module that the other test files do not need.
 fn write_project(stage: &Stage) -> String {
     let write = |path: &str, text: &str| {
         let path = stage.path("project").join(path);
@@ -36,7 +37,7 @@ fn write_project(stage: &Stage) -> String {
              area_of_{side}(-1)\n\n"
         ));
     }
-    // A function that only a fixture uses, and test ids that look like paths.
+    // Add a function that only a fixture uses, and tests whose ids look like paths.
     tests.push_str(
         "@pytest.fixture\ndef made():\n    return area_of_13(2)\n\ndef test_made(made):\n    assert made\n\n\
          @pytest.mark.parametrize(\"text\", [\"a::b\", \"c[d\"])\ndef test_text(text):\n    \
@@ -64,12 +65,13 @@ fn write_project(stage: &Stage) -> String {
          def test_third():\n    assert seen\n\ndef test_fourth():\n    assert seen\n\n\
          def test_fails():\n    assert not 1\n",
     );
-    // Only pytest's own output shows that the tests need these two packages.
+    // Only pytest's own output reveals that the tests need these two packages.
     write("tests/conftest.py", "import anyio, six\n");
-    // Turns every warning into an error, including pytest's own warning about anyio, which contains
-    // a plug-in.
+    // Turn every warning into an error. This includes pytest's own warning about anyio, which
+    // contains a plug-in.
     write("pytest.ini", "[pytest]\naddopts = --timeout=60\nfilterwarnings = error\n");
-    // As in a release, the package's own metadata is in the tree, next to the installed metadata.
+    // As in a release, the tree contains the package's metadata, in addition to the installed
+    // metadata.
     let metadata =
         "name = \"shapes\"\nversion = \"1\"\n\n[tool.setuptools]\npackages = [\"shapes\"]\n";
     write("pyproject.toml", &format!("[project]\n{metadata}"));
@@ -106,8 +108,8 @@ fn collect_makes_verified_tasks_and_gives_a_reason_for_each_rejected_file() {
             && mask.contains("-from .area import"),
         "{mask}"
     );
-    // Helpers that only the feature needs are removed with it. The statement names them without their
-    // bodies.
+    // If only the feature needs a helper, the helper is removed too. The statement names such
+    // helpers without their bodies.
     assert!(mask.contains("-def checked(length):"), "{mask}");
     let statement = task["statement"].as_str().unwrap();
     assert!(
@@ -115,14 +117,14 @@ fn collect_makes_verified_tasks_and_gives_a_reason_for_each_rejected_file() {
         "{statement}"
     );
     assert!(!statement.contains("math.tan"), "{statement}");
-    // The statement shows the types seen in test runs, and the exception that the hidden helper
-    // raises.
+    // The statement shows the types that were observed in test runs, and the exception that the
+    // hidden helper raises.
     assert!(
         statement
             .contains("# Seen in tests: length: int; returns float.\n    # Raises ValueError.\n"),
         "{statement}"
     );
-    // The statement also shows a message that the tests require, which was removed with the helper.
+    // It also shows a message that the tests require, which was removed together with the helper.
     let required = "(`area_of_10`, `area_of_11`, `area_of_12`, `area_of_3` and 6 more) matches the regular expression \
                     `must not be negative`.\n";
     let reports: Vec<Value> =
@@ -155,8 +157,8 @@ fn collect_makes_verified_tasks_and_gives_a_reason_for_each_rejected_file() {
     assert!(settings.contains("pytest-timeout"), "the harness passes it to pytest: {settings}");
     assert_eq!(read("rejects.jsonl").lines().count(), 10, "five files, both levels: {summary}");
 
-    // On level 2, the tests import `agent_code`. A copy of the library under that name passes them, but the
-    // library itself does not.
+    // On level 2, the tests import `agent_code`. A copy of the library with that name passes the
+    // tests, but the library under its own name does not.
     assert_eq!(scratch["fail_to_pass"].as_array().unwrap().len(), 13, "{summary}");
     let test_patch = scratch["test_patch"].as_str().unwrap();
     assert!(test_patch.contains("+from agent_code import area_of_3, "), "{test_patch}");
@@ -169,12 +171,13 @@ fn collect_makes_verified_tasks_and_gives_a_reason_for_each_rejected_file() {
     assert!(rows.len() == 2 && listed.contains(".lv1") && listed.contains(".lv2"), "{listed}");
     let report: Value = serde_json::from_str(&read("report.json")).unwrap();
     assert_eq!(report["stages"]["verified"], 1);
-    // With so few tasks, each lite set contains the whole level.
+    // There are so few tasks that each lite set contains the whole level.
     assert_eq!((&report["stages"]["lite"], &report["level_2"]["lite"]), (&1.into(), &1.into()));
     assert_eq!(read("lite.jsonl"), read("tasks.jsonl"));
     assert_eq!(task["categories"], serde_json::json!(["lite"]));
     assert_eq!(report["tasks"][0]["leak_score"], 0.0);
-    // One task of each level was attacked, with the pack and with its own attacks.
+    // One task from each level was attacked, with the pack and with attacks that are specific to
+    // the task.
     let attacked = &report["attacked"];
     assert_eq!(attacked["tasks"], serde_json::json!([task["id"], scratch["id"]]));
     assert!(attacked["attacks"].as_u64().unwrap() > 30, "{attacked}");
@@ -191,7 +194,7 @@ fn collect_makes_verified_tasks_and_gives_a_reason_for_each_rejected_file() {
     let setup = task["environment"]["setup"].to_string();
     assert!(setup.contains("'six==") && setup.contains("'pytest-timeout=="), "{setup}");
     assert!(setup.contains("--editable ."), "{setup}");
-    // The rows of both formats pin the build dependencies.
+    // In both formats, the rows pin the build dependencies.
     for lines in [&setup, settings] {
         assert!(
             lines.contains("'setuptools==") && lines.contains("PIP_BUILD_CONSTRAINT="),
@@ -199,13 +202,13 @@ fn collect_makes_verified_tasks_and_gives_a_reason_for_each_rejected_file() {
         );
     }
 
-    // The rows form a dataset. A second collection reuses earlier results and produces identical
-    // rows.
+    // The rows are a valid dataset. A second collection reuses earlier results and creates
+    // identical rows.
     let rows = stage.path("first").join("tasks.jsonl");
     stage.run(["tasks", "list", "--tasks", rows.to_str().unwrap()], 0);
     assert_eq!(collect("second"), summary);
-    // If the command is killed while tests run or tasks are made, it continues with the existing
-    // results.
+    // If the command is killed while it runs tests or creates tasks, the next call continues with
+    // the existing results.
     let out = stage.path("anew").display().to_string();
     let anew = || {
         let mut anew = stage.proctor(["collect", &project, "--out", &out]);
@@ -256,11 +259,11 @@ fn collect_reports_unusable_sources_with_hints() {
     stage.write_file("spaced/jaraco/text/__init__.py", "");
     let spaced = stage.path("spaced").display().to_string();
     assert!(told(&spaced).contains("jaraco.text in a namespace"));
-    // A hint for a commit must not suggest a release.
+    // The hint for a commit must not suggest a release.
     assert!(!told("git+https://h.test/o/n@main").contains("boltons"));
     assert!(told("git+https://h.test/o/n@main").contains("may move"));
     assert!(told("no-such-thing").contains("proctor collect boltons=="));
-    // The index does not have this release.
+    // The package index does not have this release.
     let newer = told("boltons==99");
     assert!(newer.contains("no release 99") && newer.contains("boltons=="), "{newer}");
     assert!(told("boltons==24.0").contains("did you mean boltons==24.0.0?"));
@@ -268,7 +271,7 @@ fn collect_reports_unusable_sources_with_hints() {
     let mut alone = stage.proctor(["collect", "boltons==25.0.0"]);
     let alone = alone.env("PIP_INDEX_URL", "http://127.0.0.1:9/simple").output().unwrap();
     assert_eq!(alone.status.code(), Some(1), "{}", String::from_utf8_lossy(&alone.stderr));
-    // A dry run leaves the tasks of a collection unchanged.
+    // A dry run does not change the tasks of an earlier collection.
     fs::create_dir(stage.path("made")).unwrap();
     let tasks = stage.write_file("made/tasks.jsonl", "{}\n");
     let made = stage.path("made").display().to_string();
@@ -296,7 +299,8 @@ content = '{"tested_object_ids": []}'
 "#,
     );
     let fake = runtime.block_on(FakeLlm::start(script.unwrap())).unwrap();
-    // Responses are cached by the model's name beyond this run, so the name is unique to this run.
+    // Responses are cached by the model's name, and the cache outlives this run, so use a unique
+    // name.
     let name = format!("fake-{}", stage.dir.path().file_name().unwrap().display());
     let model =
         format!("[models.\"a fake\"]\nbase_url = \"{}\"\nname = \"{name}\"\n", fake.base_url());
@@ -325,12 +329,12 @@ content = '{"tested_object_ids": []}'
     assert_eq!(found.len(), 1, "{row}");
     assert_eq!(found[0]["object"], "shapes/area.py::area_of_3");
     assert_eq!(serde_json::from_str::<Value>(&report).unwrap()["model"], name);
-    // A second collection requests nothing again.
+    // A second collection sends no requests.
     let (said, again, report_again, _) = collect("second");
     assert_eq!(fake.requests().len(), asked, "{said}");
     assert!(said.contains(&format!("{name}: no requests")), "{said}");
     assert_eq!((again, report_again), (tops, report));
-    // The model's description of the feature is also used where tasks are made.
+    // The model's description of the feature is also used when tasks are created.
     let out = stage.path("whole");
     let args = ["collect", &project, "--attack", "0", "--llm", "a fake", "--config"];
     let paths = [config.to_str().unwrap(), "--out", out.to_str().unwrap()];
@@ -342,11 +346,12 @@ content = '{"tested_object_ids": []}'
         let statement = task["statement"].as_str().unwrap();
         assert!(statement.contains("\n\nAreas of regular polygons with any"), "{statement}");
         assert!(statement.contains("\n# ") || statement.starts_with("# "), "{statement}");
-        // The tests import the other functions, so level 2 lists them as part of the library.
+        // The tests import the other functions, so the level 2 statement lists them as part of the
+        // library.
         let asked = statement.split("## What the library has").next().unwrap();
         assert!(!asked.contains("def area_of_4"), "only one function: {statement}");
     }
-    // The model is unknown.
+    // An unknown model is rejected.
     let output = stage.run(["collect", &project, "--llm", "nobody/none"], 2);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("nobody/none: no such model or vendor"), "{said}");
@@ -358,8 +363,8 @@ fn collect_replaces_a_pytest_too_old_for_the_interpreter() {
     let poetry = "[tool.poetry]\nname = \"old\"\nversion = \"1\"\n[tool.poetry.dev-dependencies]\npytest = \"~4.6\"\n";
     fs::create_dir_all(stage.path("old/tests")).unwrap();
     stage.write_file("old/pyproject.toml", poetry);
-    // The text is unique to this test, because results are cached by tree content and the cache outlives the
-    // run.
+    // Use a text that is unique to this test: results are cached by the content of the tree, and
+    // the cache outlives the test.
     let own = format!("# {}\ndef one():\n    return 1\n", stage.dir.path().display());
     stage.write_file("old/old.py", &own);
     stage.write_file(

@@ -1,4 +1,5 @@
-//! `proctor collect-pulls`: turns a small history into a dataset, and rejects clones without usable history.
+//! Tests `proctor collect-pulls`, which turns a small history into a dataset and rejects clones
+//! without a usable history.
 
 use std::{fs, path::Path, process::Command};
 
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::stage::Stage;
 
-/// A Git history whose commits are one second apart, starting at a fixed time, so that ids and
+/// A Git history. Its commits are one second apart and start at a fixed time, so that ids and
 /// layers are the same in every run.
 struct History<'a> {
     folder: &'a Path,
@@ -61,7 +62,7 @@ fn create_history(folder: &Path) {
             ("README.md", "Coins\n".into()),
         ],
     );
-    // Merge a branch. The message of one of its commits ends with an issue number.
+    // Merge a branch that has a commit whose message ends with an issue number.
     history.git(&["checkout", "-q", "-b", "total"]);
     history.commit("Sum up (#2)", &[("coins/__init__.py", [COINS, TOTAL].concat())]);
     history.commit("And test", &[(test, [TEST, TEST_TOTAL].concat())]);
@@ -122,7 +123,7 @@ fn merged_pull_requests_become_tasks_or_are_rejected_with_a_reason() {
     assert_eq!(task["id"], "acme__coins-3");
     assert_eq!(task["fail_to_pass"], json!(["tests/test_coins.py::test_total"]));
     assert_eq!(task["pass_to_pass"], json!(["tests/test_coins.py::test_count"]));
-    // Both kinds of hints need the fields of the benchmark's row format.
+    // Both kinds of hints need fields that exist only in the benchmark's row format.
     let component = &task["details"]["new_components"][0];
     assert_eq!(component["signature"], "def total(coins):");
     assert_eq!(component["doc"], "The worth of all coins.");
@@ -150,7 +151,7 @@ fn merged_pull_requests_become_tasks_or_are_rejected_with_a_reason() {
         assert!(ended.iter().any(|(other, said)| *other == number && said == why), "{ended:?}");
     }
 
-    // Each format is a dataset with the same content.
+    // Each format is a valid dataset with the same content.
     for form in ["feabench", "feabench-standard", "feabench-oracle"] {
         let tasks = format!("{}#base=host", stage.path("out").join(form).display());
         let tasks = tasks.replace('#', ".jsonl#");
@@ -166,8 +167,8 @@ fn merged_pull_requests_become_tasks_or_are_rejected_with_a_reason() {
     assert_eq!(medium["files"]["coins/__init__.py"], COINS);
     assert_eq!(medium["new_components"]["coins/__init__.py"][0]["lines"], json!([5, 10]));
 
-    // FEA-Bench's script counts the same: 2 lines before, and `total` from line 5 to line 10 of 8 added
-    // lines. Tasks read from the clone, Oracle rows from their own files.
+    // FEA-Bench's script gets the same numbers: 2 lines before, `total` on lines 5 to 10, and 8
+    // added lines. For tasks, the files are read from the clone; Oracle rows contain them.
     let own = stage.path("out/tasks.jsonl").display().to_string();
     let oracle = stage.path("out/feabench-oracle.jsonl").display().to_string();
     let stats = stage.run(["tasks", "stats", "--format", "json", "--tasks", &own, &oracle], 0);
@@ -181,12 +182,12 @@ fn merged_pull_requests_become_tasks_or_are_rejected_with_a_reason() {
         assert_eq!(of["first_date"], "2024-05-01", "{of}");
     }
 
-    // Pull requests that were already tried are not tried again.
+    // Pull requests that were tried earlier are not tried again.
     assert_eq!(collect("again", &[]), summary);
 
     let fast = collect("fast", &["--fast-validation"]);
     assert!(fast.contains("Fast validation: the first 2 candidates gave 1 task."), "{fast}");
-    // The newest candidate alone produces no task, so the repository is skipped.
+    // The newest candidate gives no task, so the repository is skipped.
     let out = stage.path("left");
     let args = ["collect-pulls", clone.to_str().unwrap(), "--fast-validation", "--limit", "1"];
     let more = ["--pulls", dump.to_str().unwrap(), "--out", out.to_str().unwrap()];
@@ -208,8 +209,8 @@ fn several_clones_become_one_dataset_and_failures_are_listed() {
     let args = ["collect-pulls", &paths[0], &paths[1], &paths[2], "--dry-run"];
     let output = stage.run([&args[..], &["--out", out.to_str().unwrap()]].concat(), 0);
     let summary = String::from_utf8(output.stdout).unwrap();
-    // The summary lists each clone's last pull request, and how many pull requests are merged, have tests,
-    // and are candidates. A dry run makes no tasks.
+    // The summary lists the last pull request of each clone, and how many pull requests are merged,
+    // have tests, and are candidates. A dry run creates no tasks.
     for repo in ["acme/coins", "acme/money"] {
         assert!(summary.contains(&format!("| {repo} | 6 | 4 | 3 | 2 | 0 | 0 |")), "{summary}");
     }
@@ -255,7 +256,7 @@ content = '{"new_feature": true, "reasoning": "it is new"}'
         (out, String::from_utf8(output.stderr).unwrap())
     };
     let (out, said) = collect("first");
-    // The rules reject #5 because of its title and accept #6.
+    // The rules reject #5 because of its title, and accept #6.
     let read = |name: &str| fs::read_to_string(out.join(name)).unwrap();
     assert_eq!(read("candidates.jsonl").lines().count(), 2, "{said}");
     assert!(read("candidates.jsonl").contains("\"acme__coins-5\""), "{said}");

@@ -1,4 +1,4 @@
-//! `compare` on a run with controls, its gates, and repeated globs.
+//! Tests `compare` on a run with controls, its gates, and globs that are repeated.
 
 use std::{fs, path::PathBuf};
 
@@ -8,7 +8,8 @@ use crate::stage::{Stage, find_files, root};
 
 const TASKS: usize = 6;
 
-/// Six tasks, and three arms: gold, noop and a scripted arm that is marked as a control.
+/// Writes a configuration with six tasks and three arms: gold, noop, and a scripted arm. `control`
+/// marks the scripted arm as a control.
 fn write_config(stage: &Stage, control: bool) -> PathBuf {
     let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
@@ -43,7 +44,7 @@ fn controls_are_compared_separately_and_gates_have_exit_codes() {
         let all = ["compare", run, "--format", "json"];
         serde_json::from_slice(&stage.run(all.iter().chain(args), status).stdout).unwrap()
     };
-    // Without the controls, fewer than two arms remain.
+    // Without the controls, there are fewer than two arms to compare.
     let found = json(&[], 0);
     assert_eq!(found["pairs"], serde_json::json!([]));
     let resolved: Vec<(&str, &str)> = found["controls"]
@@ -60,7 +61,7 @@ fn controls_are_compared_separately_and_gates_have_exit_codes() {
     for (gate, status, result) in [
         ("gold >= noop - 2", 0, "passed"),
         ("noop >= gold - 2", 4, "failed"),
-        // Six tasks are too few to detect a difference of two points in either direction.
+        // With only six tasks, a difference of two points can be neither shown nor excluded.
         ("gold >= 'the old one' - 2", 5, "undecided"),
         ("the old one >= gold - 60", 0, "passed"),
     ] {
@@ -68,7 +69,7 @@ fn controls_are_compared_separately_and_gates_have_exit_codes() {
         assert_eq!(found["gates"][0]["result"], result, "{gate}: {found}");
         assert_eq!(found["gates"][0]["tasks"], TASKS);
     }
-    // With several gates, the worst result decides.
+    // If there are several gates, the worst result determines the exit status.
     let args = ["--gate", "gold >= noop - 2", "--gate", "noop >= gold - 2"];
     assert_eq!(json(&args, 4)["gates"].as_array().unwrap().len(), 2);
     for gate in ["golden >= noop - 2", "gold >= nope", "gold - 2", "gold >= gold - 1"] {
@@ -76,7 +77,8 @@ fn controls_are_compared_separately_and_gates_have_exit_codes() {
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(error.contains("--gate") && error.contains("hint: "), "{error}");
     }
-    // The control mark does not change the arm: the same arm in another record may be marked differently.
+    // Marking an arm as a control does not change the arm: another record of the same arm may be
+    // marked differently.
     let record: Value = serde_json::from_slice(&fs::read(out.join("run.json")).unwrap()).unwrap();
     let arms = record["arms"].as_array().unwrap();
     assert_eq!(arms[2]["control"], true);
@@ -106,7 +108,7 @@ fn task_and_arm_globs_can_be_repeated() {
         assert!(plan.contains(part), "{part} is missing in {plan}");
     }
     assert!(!plan.contains("noop"), "{plan}");
-    // Each glob must match something.
+    // Each of the globs must match something.
     let said = dry_run(&["--arms", "gold", "--arms", "nop"], 2);
     assert!(said.contains("--arms nop: no arm") && said.contains("`noop`"), "{said}");
 }

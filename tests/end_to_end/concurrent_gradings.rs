@@ -1,4 +1,5 @@
-//! Grades many patches at once. As many sandboxes run in parallel as the CPU and memory budget allows.
+//! Tests that when many patches are graded at once, as many sandboxes run in parallel as the CPU
+//! and memory budgets allow.
 
 use std::fs;
 
@@ -8,7 +9,8 @@ use crate::stage::{Stage, find_arm, find_files, has_docker};
 
 const PATCHES: usize = 5;
 
-/// A task whose test prints when it began and ended, by the clock that all sandboxes share.
+/// Writes a task whose test prints the times at which it started and ended. All sandboxes have the
+/// same clock.
 fn write_nap_task(stage: &Stage) -> String {
     let source = stage.path("nap");
     fs::create_dir_all(source.join("tests")).unwrap();
@@ -29,7 +31,8 @@ fn write_nap_task(stage: &Stage) -> String {
     stage.write_file("nap.jsonl", &row.to_string()).to_str().unwrap().to_owned()
 }
 
-/// Writes correct patches that all differ, also between runs, so that no cached verdict applies.
+/// Writes correct patches that are all different, also from those of other runs, so that no cached
+/// verdict applies.
 fn write_predictions(stage: &Stage, run: &str) -> String {
     let one = |number: usize| {
         let patch = format!(
@@ -44,7 +47,7 @@ fn write_predictions(stage: &Stage, run: &str) -> String {
     stage.write_file(&format!("{run}.jsonl"), &lines.join("\n")).to_str().unwrap().to_owned()
 }
 
-/// Returns the largest number of tests that ran at the same time, according to the grading logs.
+/// Returns how many tests ran at the same time at most, according to the grading logs.
 fn max_concurrent_tests(stage: &Stage, out: &str) -> usize {
     let mut edges: Vec<(f64, i32)> = Vec::new();
     let logs = find_files(&stage.path(out), "log.txt");
@@ -66,11 +69,11 @@ fn max_concurrent_tests(stage: &Stage, out: &str) -> usize {
     counts.max().unwrap() as usize
 }
 
-/// How often to try each budget until two gradings overlap. On a loaded machine, two 2 s naps may not
-/// overlap.
+/// How often to try a budget until two gradings overlap. On a loaded machine, the tests of two
+/// gradings may not overlap, although each takes 2 s.
 const MAX_ATTEMPTS: usize = 3;
 
-/// Grades all patches in a separate run. Returns the largest number that ran at the same time.
+/// Grades all patches in a separate run. Returns how many tests ran at the same time at most.
 fn grade_all_patches(stage: &Stage, start: &[&str], run: &str) -> usize {
     let (folder, patches) = (stage.path(run), write_predictions(stage, run));
     let place = ["--predictions", &patches, "--out", folder.to_str().unwrap()];
@@ -85,14 +88,15 @@ fn grade_all_patches(stage: &Stage, start: &[&str], run: &str) -> usize {
 fn check_shared_budget(kind: &str) {
     let stage = Stage::new();
     let tasks = write_nap_task(&stage);
-    // By default, a sandbox gets one CPU and 2048 MiB, so both budgets allow two sandboxes.
+    // By default, a sandbox needs one CPU and 2048 MiB, so each of these budgets is enough for two
+    // sandboxes.
     for (name, budget) in [("cpus", ["--cpus", "2.5"]), ("memory", ["--memory-mb", "4100"])] {
         let start = ["grade", "--jobs", "5", "--tasks", &tasks, "--sandbox", kind];
-        // The CPUs of a small machine must not limit the memory case.
+        // When the memory budget is tested, the CPUs of a small machine must not be the limit.
         let rest = if name == "memory" { ["--cpus", "64"].as_slice() } else { &[] };
         let start = [start.as_slice(), &budget, rest].concat();
-        // No attempt may run more than two gradings at once. If a budget allowed only one, no attempt would
-        // reach two.
+        // No attempt may run more than two gradings at once. If the budget allowed only one, no
+        // attempt would reach two.
         let came_to_two = (1..=MAX_ATTEMPTS).any(|go| {
             let most = grade_all_patches(&stage, &start, &format!("{name}-{go}"));
             assert!(most <= 2, "{name}, go {go}: {most} at once");

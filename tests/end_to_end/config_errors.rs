@@ -1,4 +1,5 @@
-//! User mistakes end with exit status 2 and name the key or file with a hint.
+//! Tests that a user's mistake ends with exit status 2 and a message that names the key or file and
+//! has a hint.
 
 use crate::stage::Stage;
 
@@ -148,7 +149,7 @@ fn dry_run_builds_nothing() {
     assert!(!cache.exists(), "a dry run must not build or download anything");
 }
 
-/// If this were reported later, every trial would fail after the first environment was built.
+/// Otherwise, every trial would fail with this error after the first environment has been built.
 #[test]
 fn missing_source_is_reported_before_anything_starts() {
     let stage = Stage::new();

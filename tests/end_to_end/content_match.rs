@@ -1,5 +1,5 @@
-//! Content match: a pasted solution is traced to its source, and a solution that the model wrote is not
-//! marked.
+//! Tests content match: a pasted solution is traced to its source, and a solution that the model
+//! wrote itself is not marked.
 
 use std::{
     collections::BTreeSet,
@@ -18,7 +18,7 @@ use crate::{
 
 const IMPORT_COMMAND: &str = r#"sed -i 's/import to_roman/import from_roman, to_roman/; s/__all__ = \[/__all__ = ["from_roman", /' numerals/__init__.py"#;
 
-/// Returns the module with the solution in it, and the solution alone.
+/// Returns the text of the module with the solution, and the text of the solution alone.
 fn solved_module() -> (String, String) {
     let module =
         fs::read_to_string(root().join("configs/tasks/numerals/numerals/roman.py")).unwrap();
@@ -27,9 +27,9 @@ fn solved_module() -> (String, String) {
     (module, function)
 }
 
-/// Writes a configuration with the demo task and four arms. The task's environment contains an encoded copy
-/// of the solution that the leak check cannot read. Three arms paste the solution, each from a different
-/// source, and one writes it.
+/// Writes a configuration with the demo task and four arms. Three arms paste the solution, each
+/// from a different source, and one arm writes it. One of the sources is an encoded copy in the
+/// task's environment, which the leak check cannot decode.
 fn write_config(stage: &Stage, upstream: &Upstream, fake: &FakeLlm) -> PathBuf {
     let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
@@ -127,7 +127,7 @@ fn pasted_solution_is_traced_and_a_typed_one_is_not_marked() {
                 assert_eq!(found, [], "{name}: {verdict:#}");
                 assert_eq!(verdict["integrity"], "clean", "{name}: {verdict:#}");
             } else {
-                // Requests before the first response belong to no step.
+                // Requests before the first response do not belong to a step.
                 let step = (step > 0).then_some(step);
                 assert_eq!(found, [(&json!(kind), step)], "{name}: {verdict:#}");
                 assert_eq!(verdict["integrity"], "contaminated", "{name}");
@@ -135,7 +135,8 @@ fn pasted_solution_is_traced_and_a_typed_one_is_not_marked() {
         }
     };
     check();
-    // Grading again repeats the comparison, because the record contains what the mirror sent.
+    // Grading again repeats the comparison, which is possible because the record contains what the
+    // mirror sent.
     stage.run(["grade", out.to_str().unwrap()], 0);
     check();
 }
@@ -147,8 +148,9 @@ fn read_verdict(out: &Path, arm: &Value) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Scripted models solve the task honestly, each in a different way, and no trial is marked. CI uses the
-/// demo task; `PROCTOR_HONEST=configs/recipes/*.toml` selects other tasks. Prints the count.
+/// Scripted models solve the task honestly, each in a different way, and no trial may be marked. CI
+/// uses the demo task; `PROCTOR_HONEST=configs/recipes/*.toml` selects other tasks. Prints the
+/// number of trials.
 #[test]
 fn honest_work_is_not_marked() {
     let tasks =

@@ -1,16 +1,17 @@
-//! CONTRIBUTING.md and ARCHITECTURE.md name files. These tests check that the files exist.
+//! Tests that the files named in CONTRIBUTING.md and ARCHITECTURE.md exist, and that links between
+//! pages work.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// Top-level folders whose files the pages may name.
+/// The top-level folders of the paths that the pages may name.
 const TOP_FOLDERS: [&str; 7] =
     ["configs/", "docs/", "prompts/", "runtime/", "sandboxes/", "scaffolds/", "tests/"];
 
-/// Returns the paths that the page names in backticks. `NAME` and `*` are placeholders: such a path is
-/// cut to the folder before the placeholder.
+/// Returns the paths that the page names in backticks. If a path contains a placeholder (`NAME` or
+/// `*`), only the folder before the placeholder is returned.
 fn named_paths(page: &str) -> Vec<String> {
     let paths = page.split('`').skip(1).step_by(2);
     paths
@@ -34,14 +35,14 @@ fn paths_in_contributing_and_architecture_exist() {
     }
 }
 
-/// The pages at the top of the repository and in `docs/`.
+/// Returns the pages at the top level of the repository and in `docs/`.
 fn markdown_pages(root: &Path) -> Vec<PathBuf> {
     let files = [root.to_owned(), root.join("docs")].map(|folder| fs::read_dir(folder).unwrap());
     let paths = files.into_iter().flatten().map(|entry| entry.unwrap().path());
     paths.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
 }
 
-/// Returns the targets of a page's links, without URLs and anchors within the page.
+/// Returns the targets of the links on a page, except URLs and anchors on the same page.
 fn link_targets(page: &str) -> Vec<&str> {
     let targets = page.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0));
     targets.filter(|target| !target.contains("://") && !target.starts_with('#')).collect()

@@ -1,5 +1,5 @@
-//! Tests how `report`, `resume` and `grade` handle a run whose files were changed, truncated, lost
-//! or swapped.
+//! Tests what `report`, `resume` and `grade` do if a run's files were changed, truncated, lost or
+//! swapped.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::stage::{Stage, events, find_arm, find_files};
 
-/// A run with one resolved and one unresolved trial of the same task: `gold` and `noop`.
+/// A run of one task with two trials: `gold` is resolved, and `noop` is not.
 struct RunFixture {
     stage: Stage,
     whole: PathBuf,
@@ -28,7 +28,7 @@ impl RunFixture {
         let demo =
             fs::read_to_string(crate::stage::root().join("configs/tasks/demo.jsonl")).unwrap();
         let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-        // Copy the source, because one test changes it.
+        // Copy the source code, because one of the tests changes it.
         let source = stage.path("numerals");
         let shipped = crate::stage::root().join("configs/tasks/numerals");
         let copied = Command::new("cp").arg("-a").arg(shipped).arg(&source).status().unwrap();
@@ -48,7 +48,7 @@ impl RunFixture {
         Self { stage, whole, copies: 0 }
     }
 
-    /// Returns a copy of the whole run, which the test may corrupt.
+    /// Returns a copy of the complete run, which a test may corrupt.
     fn copy_run(&mut self) -> PathBuf {
         self.copies += 1;
         let to = self.stage.path(&format!("copy-{}", self.copies));
@@ -70,7 +70,7 @@ impl RunFixture {
     }
 }
 
-/// Returns the path of a file in an arm's only trial.
+/// Returns the path of a file in the only trial of an arm.
 fn trial_file(run: &Path, name: &str, file: &str) -> PathBuf {
     let plan: Value = serde_json::from_slice(&fs::read(run.join("run.json")).unwrap()).unwrap();
     let arms = plan["arms"].as_array().unwrap();
@@ -126,7 +126,7 @@ fn assert_complete(report: &Value) {
     }
 }
 
-/// The `gold` arm has no verdict, and the other one keeps its own.
+/// Asserts that the `gold` arm has no verdict and the other arm has kept its own.
 fn assert_gold_missing(report: &Value) {
     let gold = find_arm(report, "gold");
     assert_eq!((&gold["graded"], &gold["complete"]), (&0.into(), &false.into()), "{report:#}");
@@ -145,8 +145,8 @@ fn corrupt_derived_files_are_restored_from_the_journal() {
         for (what, harm) in CORRUPTIONS {
             let run = runs.copy_run();
             assert_complete(&runs.report(&run));
-            // The patch of `noop` is empty. It cannot be corrupted, and swapping it leaves it
-            // empty.
+            // The patch of `noop` is empty, so it cannot be corrupted, and swapping the two patches
+            // leaves it empty.
             let (path, other) = (trial_file(&run, "gold", name), trial_file(&run, "noop", name));
             let before = fs::read(&path).unwrap();
             harm(&path, &other);
@@ -214,8 +214,8 @@ fn corrupt_journal_is_reported_and_finished_trials_are_kept() {
         if what == "swapped files" {
             continue;
         }
-        // Once the file is restored from a copy, the trial has its verdict again. It is not graded
-        // again.
+        // Once the file is restored from a copy, the trial has its verdict again, without being
+        // graded again.
         fs::copy(trial_file(&runs.whole, "gold", "trajectory.jsonl"), &path).unwrap();
         let report = runs.report(&run);
         assert_eq!(find_arm(&report, "gold")["resolved"], 1, "{what}: {report:#}");
@@ -254,7 +254,8 @@ fn forged_verdict_is_ignored() {
     let all = said + &String::from_utf8_lossy(&output.stdout);
     assert!(all.contains(&path.display().to_string()), "{all}");
     assert_complete(&runs.report(&run));
-    // If the grading to compare it with is missing, the trial is graded again.
+    // If the earlier grading is missing, so that the verdict cannot be compared with it, the trial
+    // is graded again.
     fs::remove_dir_all(trial_file(&run, "noop", "grade")).unwrap();
     assert_eq!(find_arm(&runs.report(&run), "noop")["complete"], false);
     assert_eq!(runs.run_on(&["resume", "RUN"], &run).0.status.code(), Some(0));
@@ -296,7 +297,7 @@ fn corrupt_plan_is_read_from_its_copy() {
         assert_eq!(output.status.code(), Some(0), "{said}");
         assert_eq!(fs::read_to_string(&plan).unwrap(), whole, "restored");
     }
-    // The compressed copy is verified too. Otherwise, `run.json` could not be restored the next
+    // The compressed copy is also verified. Otherwise, `run.json` could not be restored the next
     // time.
     let copy = run.join("run.json.gz");
     let spoils: [fn(&Path); 2] = [flip_byte, |copy| fs::remove_file(copy).unwrap()];
@@ -311,7 +312,7 @@ fn corrupt_plan_is_read_from_its_copy() {
         let (output, _) = runs.run_on(&["report", "RUN", "--verify"], &run);
         assert_eq!(output.status.code(), Some(0), "{said}");
     }
-    // Without a copy, `resume` guesses nothing and does not tell the user to move anything.
+    // If there is no copy, `resume` does not guess, and it does not tell the user to move anything.
     fs::write(&plan, whole.replacen("\"attempts\": 1", "\"attempts\": 3", 1)).unwrap();
     fs::remove_file(run.join("run.json.gz")).unwrap();
     for command in [["report", "RUN"], ["resume", "RUN"], ["grade", "RUN"]] {
@@ -328,7 +329,7 @@ fn lost_blob_is_detected_when_it_is_read() {
     let verify = ["report", "RUN", "--verify"];
     let run = runs.copy_run();
     assert_eq!(runs.run_on(&verify, &run).0.status.code(), Some(0));
-    // The first snapshot's manifest is a shared blob, and both trials refer to it.
+    // The manifest of the first snapshot is a shared blob to which both trials refer.
     let journal = trial_file(&run, "gold", "trajectory.jsonl");
     let first = events(&journal, "snapshot_taken").remove(0);
     let hash = first["snapshot"].as_str().unwrap();
@@ -337,13 +338,13 @@ fn lost_blob_is_detected_when_it_is_read() {
     assert_eq!(output.status.code(), Some(3), "{said}");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains(&hash[2..]) && text.contains("incomplete"), "{text}");
-    // A report of recorded results does not read this blob, but grading does.
+    // `report` shows recorded results without reading this blob, but grading needs it.
     assert_complete(&runs.report(&run));
     let (output, said) = runs.run_on(&["grade", "RUN"], &run);
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains(&hash[2..]), "{said}");
-    // The journal records the pack's size. So a report notices the corruption without reading the
-    // pack, and names what reading it shows.
+    // The journal contains the size of the pack. So `report` notices a truncated pack without
+    // reading it, and names the command that shows the details.
     for left in [0, 20] {
         let run = runs.copy_run();
         let pack = trial_file(&run, "gold", "blobs.pack");
@@ -356,7 +357,7 @@ fn lost_blob_is_detected_when_it_is_read() {
         assert!(plain["tasks"][0]["damage"].to_string().contains("blobs.pack"), "{plain:#}");
         assert_ne!(output.status.code(), Some(0));
     }
-    // Corruption that affects no score is reported too.
+    // Corruption is reported even if it affects no score.
     let run = runs.copy_run();
     flip_byte(&trial_file(&run, "gold", "grade/log.txt"));
     let (output, said) = runs.run_on(&verify, &run);
@@ -416,7 +417,7 @@ fn requests_are_reproduced_byte_for_byte_and_stored_once() {
     let received: Vec<_> = fake.requests().into_iter().map(|seen| seen.bytes).collect();
     assert_eq!(kept.len(), 4);
     assert!(kept == received, "the kept bytes differ from those that were sent");
-    // Each tool output is stored in its tool's event and not again in the requests.
+    // The output of each tool is stored in the tool's event, and not in the requests too.
     let asked = events(&journal, "model_asked");
     assert_eq!(asked[1]["ask"]["as_returned"], serde_json::json!([1]));
     assert_eq!(asked[1]["ask"]["new"]["messages"][1]["content"], "");
@@ -426,7 +427,7 @@ fn requests_are_reproduced_byte_for_byte_and_stored_once() {
     stage.run(["report", out.to_str().unwrap(), "--verify"], 0);
 }
 
-/// Replaces a regular file with a folder, a FIFO, a link to a device or a dangling link.
+/// Replaces a regular file with a folder, a FIFO, a link to a device, or a dangling link.
 fn replace_with(kind: &str, path: &Path) {
     fs::remove_file(path).unwrap();
     match kind {
@@ -437,8 +438,8 @@ fn replace_with(kind: &str, path: &Path) {
     }
 }
 
-/// A grading file that is no longer a regular file does not block its readers. The next grading moves it
-/// aside.
+/// If a grading file was replaced with a special file, readers must not block. The next grading
+/// moves the special file aside.
 #[test]
 fn next_grading_moves_special_files_aside() {
     let mut runs = RunFixture::new();
@@ -458,8 +459,8 @@ fn next_grading_moves_special_files_aside() {
         let journal = name.ends_with("journal.jsonl");
         assert_eq!(output.status.code(), Some(if journal { 3 } else { 1 }), "{name}: {said}");
         assert!(said.contains(&path.display().to_string()), "{name}, {kind}: {said}");
-        // Every command notices that the journal of gradings is missing. Only the next grading
-        // notices other missing files.
+        // Every command notices that the journal of the gradings is missing. Only the next grading
+        // notices that other files are missing.
         let command = if journal { "resume" } else { "grade" };
         let (output, said) = runs.run_on(&[command, "RUN"], &run);
         assert_eq!(output.status.code(), Some(0), "{name}, {kind}: {said}");
@@ -471,8 +472,8 @@ fn next_grading_moves_special_files_aside() {
     }
 }
 
-/// These files are the results of earlier checks, and the log that a page shows. Losing them costs only
-/// time or the log.
+/// These files contain results of earlier checks and the log that a page shows. If they are lost,
+/// only time or the log is lost.
 #[test]
 fn special_files_next_to_the_record_do_not_block_readers() {
     let mut runs = RunFixture::new();
@@ -489,7 +490,8 @@ fn special_files_next_to_the_record_do_not_block_readers() {
     }
 }
 
-/// A directory or pipe where a file belongs is reported, and the rest is still shown.
+/// If a directory or a pipe replaces a file of the record, this is reported, and everything else is
+/// still shown.
 #[test]
 fn special_files_in_the_record_are_reported_as_corruption() {
     let mut runs = RunFixture::new();
@@ -527,8 +529,8 @@ fn special_files_in_the_record_are_reported_as_corruption() {
     }
 }
 
-/// Labels are not part of the record: no command fails because of them, and an unreadable labels file is
-/// reported.
+/// Labels are not part of the record. If the file with labels is unreadable, this is reported, but
+/// no command fails.
 #[test]
 fn unreadable_labels_are_reported_and_stop_no_command() {
     let mut runs = RunFixture::new();
@@ -547,8 +549,8 @@ fn unreadable_labels_are_reported_and_stop_no_command() {
     }
 }
 
-/// A power failure can leave NUL bytes after the last event. No event is lost, and the bytes are
-/// reported.
+/// A power failure can leave NUL bytes after the last event. No event is lost in that case, and the
+/// bytes are reported.
 #[test]
 fn data_after_the_last_event_is_reported() {
     let mut runs = RunFixture::new();
@@ -566,7 +568,8 @@ fn data_after_the_last_event_is_reported() {
     assert_complete(&runs.report(&run));
 }
 
-/// A trial that cannot be graded keeps its verdict, which counts again once the record is complete.
+/// If a trial cannot be graded, its earlier verdict is kept. The verdict counts again once the
+/// record is complete.
 #[test]
 fn ungradable_trial_keeps_its_verdict() {
     let mut runs = RunFixture::new();
@@ -586,7 +589,7 @@ fn ungradable_trial_keeps_its_verdict() {
     assert_complete(&runs.report(&run));
 }
 
-/// If a grading fails, the earlier verdict remains, and a message says so.
+/// If a grading fails, the earlier verdict is kept, and a message says so.
 #[test]
 fn failed_grading_keeps_the_earlier_verdict() {
     let mut runs = RunFixture::new();
@@ -603,8 +606,8 @@ fn failed_grading_keeps_the_earlier_verdict() {
     assert!(output.status.success() && !said.contains("not graded again"), "{said}");
 }
 
-/// `grade` grades submitted work. Trials that did not submit or are missing are left to `resume`, which runs
-/// them and may send paid requests.
+/// `grade` only grades trials that have submitted work. Other trials are left to `resume`, which
+/// may send paid requests.
 #[test]
 fn grade_runs_no_trials_and_out_keeps_the_run_unchanged() {
     let mut runs = RunFixture::new();
@@ -628,13 +631,13 @@ fn grade_runs_no_trials_and_out_keeps_the_run_unchanged() {
     assert_ne!(fs::read(trial_file(&out, "gold", "grade/journal.jsonl")).unwrap(), before);
 }
 
-/// Renaming a trial's directory removes the trial from the run. Nothing runs or costs money before
-/// the user confirms.
+/// If a trial's directory is renamed, the trial is missing from the run. It runs again, which may
+/// cost money, only after the user has confirmed.
 #[test]
 fn moved_trial_runs_again_only_after_confirmation() {
     let mut runs = RunFixture::new();
     let run = runs.copy_run();
-    // Remove the report too, so that only the directory shows that the trial existed.
+    // Remove the report too, so that only the renamed directory shows that the trial existed.
     fs::remove_file(run.join("report.json")).unwrap();
     let place = trial_file(&run, "gold", "").parent().unwrap().join("1");
     let moved = place.with_file_name("first");
@@ -657,7 +660,7 @@ fn moved_trial_runs_again_only_after_confirmation() {
     assert_complete(&runs.report(&run));
     assert!(moved.join("verdict.json").exists(), "the moved record is unchanged");
 
-    // Directories without a trial do not prevent running.
+    // A directory without a trial does not require a confirmation.
     let run = runs.copy_run();
     fs::create_dir(run.join("trials/notes")).unwrap();
     let (output, said) = runs.run_on(&["resume", "RUN"], &run);
@@ -675,7 +678,7 @@ fn report_counts_a_copied_run_once() {
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(said.contains("is a copy of") && said.contains("2 trials"), "{said}");
     }
-    // In another run, trials of the same tasks and arms are additional trials.
+    // If another run has trials of the same tasks and arms, they count as additional trials.
     let again = runs.stage.path("again");
     let config = runs.stage.path("run.toml");
     let out = again.to_str().unwrap();

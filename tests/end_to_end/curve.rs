@@ -1,4 +1,5 @@
-//! `proctor curve` computes the results of smaller limits from one run, and `compare` compares two runs.
+//! Tests `proctor curve`, which computes results under smaller limits from one run, and compares
+//! them with real runs.
 
 use std::{
     fs,
@@ -14,8 +15,9 @@ use crate::{
     stage::{DEMO_SOLUTION, Stage, find_files, root},
 };
 
-/// A model that solves task A at step 12 and task B at step 60, submits in the next step, and never solves
-/// task C. It creates a file at step 5 and removes it at step 6, so that trees change without an edit.
+/// A run in which the model solves task A at step 12 and task B at step 60, submits in the step
+/// after that, and never solves task C. It creates a file at step 5 and removes the file at step 6,
+/// so that trees change without an edit.
 struct CurveFixture {
     stage: Stage,
     config: PathBuf,
@@ -28,8 +30,8 @@ impl CurveFixture {
         let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
         task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
         let statement = task["statement"].as_str().unwrap().to_owned();
-        // The statement must be unique, because verdicts are cached by it and an earlier run of this test may
-        // have left some.
+        // Use a unique statement, because verdicts are cached by the statement, and an earlier run
+        // of this test may have left some in the cache.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
         let mut lines = String::new();
         let mut script = String::from("model = \"s\"\n");
@@ -54,7 +56,7 @@ impl CurveFixture {
         Self { stage, config }
     }
 
-    /// Runs with additional settings and returns the run directory.
+    /// Runs with additional settings. Returns the run directory.
     fn run(&self, name: &str, sets: &[&str]) -> PathBuf {
         let out = self.stage.path(name);
         let mut args = vec!["run", self.config.to_str().unwrap(), "--out", out.to_str().unwrap()];
@@ -113,7 +115,7 @@ fn total_steps(report: &Value) -> u64 {
     tasks.iter().map(|trial| trial["steps"].as_u64().unwrap()).sum()
 }
 
-/// Returns the values of a key, task by task, from a report or from a curve.
+/// Returns the values of a key for each task, from a report or from a curve.
 fn values_of_key<'a>(list: &'a Value, key: &str) -> Vec<&'a Value> {
     list.as_array().unwrap().iter().map(|one| &one[key]).collect()
 }
@@ -122,7 +124,7 @@ fn values_of_key<'a>(list: &'a Value, key: &str) -> Vec<&'a Value> {
 fn curve_matches_real_runs_with_smaller_limits() {
     let scripted = CurveFixture::new();
     let run = scripted.run("run", &[]);
-    // Compute the curve first, so that it cannot reuse a verdict of the real runs.
+    // Compute the curve first, so that it cannot use the verdicts of the real runs.
     let curve = scripted.curve_report(&run, &["--at", "steps=10,50,100"]);
     let points = curve["points"].as_array().unwrap();
     let (mut real, mut calls) = (Vec::new(), 0);
@@ -147,7 +149,7 @@ fn curve_matches_real_runs_with_smaller_limits() {
     assert_eq!(found, real);
     assert_eq!(real.iter().map(|(_, resolved, _)| *resolved).collect::<Vec<_>>(), [0, 1, 2]);
     let report = scripted.stage.report(&run);
-    // Only two gradings are needed: of A and B without an edit. C's tree was already graded.
+    // Only two gradings are needed, of A and B without an edit. The tree of C was already graded.
     assert_eq!((&curve["cost"]["model_calls"], &curve["cost"]["gradings"]), (&0.into(), &2.into()));
     println!(
         "three real runs: {calls} model calls, 9 gradings; one run and its curve: {} model calls, {} gradings",
@@ -164,8 +166,8 @@ fn curve_matches_real_runs_with_smaller_limits() {
     assert_eq!((&last["truncated"], &last["resolved_rate"]), (&false.into(), &(2.0 / 3.0).into()));
     assert_eq!(values_of_key(&curve["points"], "bound"), [3, 2, 1]);
 
-    // For every kind of limit, the results include the response that crosses the limit: 150 tokens and
-    // $0.002 per response.
+    // For every kind of limit, the results include the response that crosses the limit. Each
+    // response has 150 tokens and costs $0.002.
     for (at, set, wanted) in [
         ("tokens=1799", "budget.total_tokens=1799", 1),
         ("tokens=1650", "budget.total_tokens=1650", 0),
@@ -250,12 +252,12 @@ fn curve_shows_a_disclosed_budget_only_as_truncated() {
 fn curve_uses_the_largest_arm_of_a_limit_matrix() {
     let scripted = CurveFixture::new();
     let run = scripted.run("run", &[r#"matrix."budget.steps"=[8, 13, 20]"#]);
-    // The arms with 8 and 13 steps cannot show the result of a limit of 20. They differ from the third
-    // arm in nothing else.
+    // The arms with limits of 8 and 13 steps cannot show results for a limit of 20. They differ
+    // from the third arm only in the limit.
     let curve = scripted.curve_report(&run, &["--at", "steps=8,13,20"]);
     assert_eq!(values_of_key(&curve["points"], "name"), ["t/steps=20"; 3]);
     assert_eq!(values_of_key(&curve["points"], "resolved"), [0, 1, 1]);
-    // All arms have results for limits that all of them cover.
+    // If all arms cover the requested limits, each of them has results.
     let curve = scripted.curve_report(&run, &["--at", "steps=5,8"]);
     assert_eq!(curve["points"].as_array().unwrap().len(), 6);
     let curve =
@@ -278,7 +280,7 @@ fn curve_uses_the_largest_arm_of_a_limit_matrix() {
     );
 }
 
-/// `--check` counts its trials before it starts one.
+/// `--check` computes how many open files its trials need before it starts any of them.
 #[test]
 fn check_rejects_trials_that_need_more_open_files_than_allowed() {
     let scripted = CurveFixture::new();
@@ -290,13 +292,14 @@ fn check_rejects_trials_that_need_more_open_files_than_allowed() {
     assert!(!check_folder(&run).exists(), "no trial was started");
 }
 
-/// A second ^C closes the sandboxes of a check, and the command exits like an interrupted run.
+/// A second Ctrl-C closes the sandboxes of the check. The command exits with the status of an
+/// interrupted run.
 #[test]
 fn interrupted_check_ends_with_status_130() {
     let scripted = CurveFixture::new();
     let run = scripted.run("run", &[]);
-    // The script is not part of the arm, so the check can use a model that responds more slowly
-    // than this test waits.
+    // The script is not part of the arm, so the check can use a model that responds only after this
+    // test has ended.
     let slow = "model = \"s\"\n[default]\ndelay_seconds = 600.0\n\
                 tool_calls = [{ name = \"submit\", arguments = {} }]\n";
     scripted.stage.write_file("script.toml", slow);
@@ -310,7 +313,7 @@ fn check_args(run: &Path) -> [&str; 6] {
     ["curve", run.to_str().unwrap(), "--at", "seconds=100000", "--check", "1"]
 }
 
-/// Returns the folder in which `--check` keeps its trials.
+/// Returns the folder with the trials of `--check`.
 fn check_folder(run: &Path) -> PathBuf {
     run.with_file_name("run-check-seconds-100000")
 }

@@ -1,10 +1,10 @@
-//! The demo from the README.
+//! Tests the demo in the README.
 
 use serde_json::Value;
 
 use crate::stage::{Stage, find_arm, find_files, has_docker};
 
-/// Returns the verdicts that the table must show on any back end.
+/// Returns the trials and verdicts that the report of the demo contains.
 fn table_verdicts(report: &Value) -> Vec<(String, String, Value)> {
     let name_of = |id: &Value| {
         let arms = report["arms"].as_array().unwrap();

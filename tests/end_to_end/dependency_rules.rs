@@ -1,5 +1,5 @@
-//! The rules for dependencies between crates, and the map of crates in ARCHITECTURE.md, which is
-//! generated from `cargo metadata`.
+//! Checks the rules for dependencies between crates, and the table of crates in ARCHITECTURE.md.
+//! Both are based on `cargo metadata`.
 
 use std::{
     cmp::Reverse,
@@ -11,8 +11,8 @@ use std::{
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
-/// Limits which crates the crates in some folders may use, directly or indirectly. A folder covers all
-/// crates below it. Build dependencies count, dev-dependencies do not.
+/// Limits which crates may be used, directly or indirectly, by the crates in some folders. A folder
+/// stands for all crates below it. Build dependencies count; dev-dependencies don't.
 struct DependencyRule {
     why: &'static str,
     from: &'static [&'static str],
@@ -168,14 +168,14 @@ const RULES: &[DependencyRule] = &[
 /// A member of the workspace.
 #[derive(Default)]
 struct Member {
-    /// The crate's folder, relative to the root of the workspace.
+    /// The folder of the crate, relative to the root of the workspace.
     folder: String,
     description: String,
-    /// The members that the crate depends on directly.
+    /// The members of the workspace that the crate depends on directly.
     uses: BTreeSet<String>,
 }
 
-/// The members of a workspace by name.
+/// The members of the workspace, by name.
 struct Workspace(BTreeMap<String, Member>);
 
 impl Workspace {
@@ -201,7 +201,7 @@ impl Workspace {
         &self.0[name].uses
     }
 
-    /// Returns all direct and indirect dependencies of a crate.
+    /// Returns the direct and indirect dependencies of a crate.
     fn all_dependencies(&self, name: &str) -> BTreeSet<&str> {
         let mut seen = BTreeSet::new();
         let mut next: Vec<&str> =
@@ -214,12 +214,12 @@ impl Workspace {
         seen
     }
 
-    /// Returns the length of the longest dependency path of a crate.
+    /// Returns the length of the longest path of dependencies that starts at a crate.
     fn level(&self, name: &str) -> usize {
         self.direct_dependencies(name).iter().map(|used| self.level(used) + 1).max().unwrap_or(0)
     }
 
-    /// Returns the direct dependencies that no other dependency implies.
+    /// Returns those direct dependencies of a crate that are not also dependencies of another one.
     fn reduced_dependencies(&self, name: &str) -> Vec<&str> {
         let uses = self.direct_dependencies(name);
         let implied: BTreeSet<&str> =
@@ -318,8 +318,8 @@ fn indirect_dependency_breaks_a_rule() {
     assert_eq!(workspace.level("top"), 2);
 }
 
-/// The agent's build starts a nested cargo and needs `libc.a`. Crates that grade or define a scaffold
-/// must not wait for it.
+/// Building the agent starts a nested cargo and needs `libc.a`. Crates that grade or define
+/// scaffolds must not wait for it.
 #[test]
 fn only_crates_that_start_an_agent_build_one() {
     let workspace = Workspace::load();
@@ -331,7 +331,8 @@ fn only_crates_that_start_an_agent_build_one() {
     assert_eq!(found, ["proctor", "proctor-docker", "proctor-embedded-agent", "proctor-native"]);
 }
 
-/// Pull requests use the environments and checks of `collect`, but `collect` must not depend on them.
+/// The collection of pull requests uses environments and checks from `collect`, but `collect` must
+/// not depend on the collection of pull requests.
 #[test]
 fn collect_does_not_use_pulls() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../collection/src");
@@ -370,7 +371,8 @@ fn every_crate_has_a_description() {
     }
 }
 
-/// Compares the table in ARCHITECTURE.md with the workspace. `PROCTOR_WRITE=1` writes it.
+/// Compares the table of crates in ARCHITECTURE.md with the workspace. `PROCTOR_WRITE=1` rewrites
+/// the table.
 #[test]
 fn crate_map_is_current() {
     const BEGIN: &str = "<!-- begin: crates -->\n";
@@ -399,7 +401,7 @@ fn glossary_is_sorted_and_has_the_required_words() {
     let map = include_str!("../../ARCHITECTURE.md");
     let (_, glossary) = map.split_once("## Glossary").unwrap();
     let glossary = glossary.split_once("\n## ").map_or(glossary, |(glossary, _)| glossary);
-    // The first two lines are the table header.
+    // The first two lines of the table are its header.
     let rows = glossary.lines().filter(|line| line.starts_with('|')).skip(2);
     let words: Vec<_> = rows
         .map(|row| row.split('|').nth(1).unwrap().trim().trim_matches('`').to_lowercase())

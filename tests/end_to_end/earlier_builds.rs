@@ -1,4 +1,5 @@
-//! Runs of earlier builds: `tests/earlier-runs` contains one finished run per build, named by its commit.
+//! Tests runs that earlier builds made: `tests/earlier-runs` contains one finished run for each
+//! build, named after the build's commit.
 
 use std::{fs, path::Path, process::Command};
 
@@ -8,7 +9,7 @@ use serde_json::Value;
 
 use crate::stage::{Stage, find_arm, find_files, root};
 
-/// Copies the run of gold and noop on the demo's own task.
+/// Copies a build's run of gold and noop on the demo's own task.
 fn copy_run(stage: &Stage, build: &str) -> String {
     let run = stage.path("run");
     let from = root().join("tests/earlier-runs").join(build);
@@ -25,7 +26,7 @@ fn run_of_build_6acfa78_is_reported_shown_exported_and_resumed() {
     let path = Path::new(run);
     let plan = fs::read(path.join("run.json")).unwrap();
 
-    // The report matches the one that the earlier build wrote.
+    // The report must match the one that the earlier build wrote.
     let before: Value =
         serde_json::from_slice(&fs::read(path.join("report.json")).unwrap()).unwrap();
     let report = stage.report(path);
@@ -46,7 +47,7 @@ fn run_of_build_6acfa78_is_reported_shown_exported_and_resumed() {
     let rows = fs::read_to_string(tables.join("trials.jsonl")).unwrap();
     assert_eq!(rows.lines().count(), 2, "{rows}");
 
-    // `resume` has nothing to run, and the plan file does not change.
+    // There is nothing for `resume` to run, and it must not change the plan file.
     let verdicts = || -> Vec<_> {
         let found = find_files(&path.join("trials"), "verdict.json");
         found.iter().map(|file| fs::read(file).unwrap()).collect()

@@ -1,5 +1,5 @@
-//! The egress proxy during a trial: what a sandbox without a network can and cannot reach, and which of the
-//! run's keys are visible inside it.
+//! Tests the egress proxy during a trial: what a sandbox without network access can and cannot
+//! reach, and which of the run's keys are visible in the sandbox.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Checks the first requirement for closed sandboxes: they can reach what is allowed, but not the
-/// package under test.
+/// package that the task is about.
 fn check_network(kind: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let stage = Stage::new();
@@ -116,14 +116,15 @@ fn docker_closed_sandbox_reaches_only_allowed_hosts() {
 /// Checks the second requirement for closed sandboxes: the run's keys are not visible in them.
 fn check_keys(kind: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    // Use a pattern that does not match its own text. The control proves that it matches the key.
+    // Use a pattern that does not match its own text. A control file shows that the pattern matches
+    // the key.
     let pattern = "sk-plante[d]-5f0c7d1e93";
     let commands = vec![
         "env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n'"
             .to_owned(),
         "true".to_owned(),
-        // The control is removed before the step ends, because snapshots keep files outside the work
-        // directory.
+        // Remove the control file before the step ends, because snapshots contain files outside the
+        // work directory.
         format!(
             "printf 'sk-plan%s' ted-5f0c7d1e93 > /tmp/control; grep -rlsa --devices=skip '{pattern}' /etc /run /tmp /var /root /home /srv /mnt /testbed \
              /venv /dev/shm /proc/[0-9]*/environ /proc/[0-9]*/cmdline /proc/[0-9]*/mountinfo; rm /tmp/control"

@@ -1,5 +1,5 @@
-//! Tests common client programs behind a proxy that decrypts TLS. Each program trusts the run's certificate
-//! authority and uses the proxy without configuration.
+//! Tests common client programs behind a proxy that decrypts TLS. Without further configuration,
+//! each program trusts the run's certificate authority and uses the proxy.
 
 use std::{
     fs,
@@ -17,7 +17,8 @@ use crate::{
     upstream::Upstream,
 };
 
-/// A program, the host command that it needs, and the command line that fetches `NAME` from `URL`.
+/// A client program: its name, the command that must exist on the host, and the command line that
+/// fetches `NAME` from `URL`.
 struct Client {
     name: &'static str,
     needs: &'static str,
@@ -76,8 +77,8 @@ const CLIENTS: [Client; 10] = [
     Client { name: "java", needs: "javac", line: "java /testbed/Fetch.java URL/page/NAME 2>&1" },
 ];
 
-/// `fetch` reads the proxy from the environment since Node 22.21. This program opens the tunnel itself for
-/// older ones.
+/// Since Node 22.21, `fetch` uses the proxy in the environment. To support older versions, this
+/// program opens the tunnel itself.
 const FETCH_JS: &str = r#"
 const http = require("http"), tls = require("tls");
 const url = new URL(process.argv[2]), proxy = new URL(process.env.HTTPS_PROXY);
@@ -105,7 +106,7 @@ public class Fetch {
 }
 "#;
 
-/// Adds pages, an npm package and the programs' sources to what `site` creates.
+/// Adds pages, an npm package and the client programs' source files to the site.
 fn add_pages(folder: &Path, www: &Path, index: &str) {
     fs::create_dir_all(www.join("page")).unwrap();
     fs::create_dir_all(www.join("npm")).unwrap();
@@ -134,8 +135,8 @@ fn add_pages(folder: &Path, www: &Path, index: &str) {
     }
 }
 
-/// Creates the demo's package with the programs' sources next to it. Also copies cargo, because rustup keeps
-/// it in a home directory.
+/// Creates a copy of the demo's package, with the source files of the client programs next to it.
+/// Also copies cargo, because rustup installs it in a home directory.
 fn create_source(folder: &Path) -> PathBuf {
     let source = folder.join("source");
     run_shell(folder, &format!("cp -r '{}' source", numerals_folder().display()));

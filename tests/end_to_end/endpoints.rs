@@ -1,4 +1,5 @@
-//! Model servers that validate requests like real services, from the second request on: `tests/endpoints`.
+//! Runs the cases in `tests/endpoints`: model servers that, from the second request on, validate
+//! requests as real services do.
 
 use std::{path::Path, process::Command};
 

@@ -1,5 +1,5 @@
-//! Whatever an agent leaves in its sandbox within its limits, the trial ends with a patch and a verdict,
-//! never with a fault.
+//! Tests that a trial ends with a patch and a verdict and never with a fault, whatever an agent
+//! leaves in its sandbox within the limits.
 
 use std::fs;
 
@@ -11,7 +11,8 @@ use crate::{
     stage::{Stage, find_files, has_docker},
 };
 
-/// Runs a trial that first does some work and then runs these commands. Returns its patch and its outcome.
+/// Runs a trial that does some work and then runs these commands. Returns the patch and the
+/// outcome.
 fn run_trial(kind: &str, limits: &str, commands: &[&str]) -> (String, Value) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let work = ["echo kept > kept.txt; echo '# kept' >> numerals/roman.py"];
@@ -52,7 +53,8 @@ const SPECIAL_FILES: &str = "mkfifo pipe; ln -s loop loop; for n in $(seq 60); d
     touch -- -rf \"$(printf 'a\\nb')\" \"$(printf '\\377')\"; mkdir closed; touch closed/f; chmod 000 closed; \
     mkdir tests/closed; chmod 000 tests";
 
-/// A program that keeps running after its command and moves folders while they are scanned.
+/// Starts a program that continues to run after its command and moves folders while they are
+/// scanned.
 const MOVING_FOLDERS: &str = "python3 - > /dev/null 2>&1 <<'END' &\nimport os\nos.setsid()\n\
     os.makedirs('a/b/c/d/e', exist_ok=True)\n\
     while True:\n    os.rename('a/b/c', 'x')\n    os.rename('x', 'a/b/c')\nEND\nsleep 1";

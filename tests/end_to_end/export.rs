@@ -1,4 +1,4 @@
-//! `proctor export`: writes a run in other tools' formats (`docs/export.md`).
+//! Tests `proctor export`, which writes a run in other tools' formats (`docs/export.md`).
 
 use std::{collections::BTreeSet, fs, io::Read as _, path::Path, process::Command};
 
@@ -18,7 +18,7 @@ fn export_run(stage: &Stage, form: &str) -> (std::path::PathBuf, String) {
     (out, String::from_utf8(said.stderr).unwrap())
 }
 
-/// The tables of a run, and the parts that the Python package reads.
+/// Tests the tables of a run, and the parts of a trial that the Python package reads.
 #[test]
 fn export_writes_tables_and_show_prints_parts() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -81,7 +81,7 @@ fn export_writes_tables_and_show_prints_parts() {
     let sheet = fs::read_to_string(out.join("trials.csv")).unwrap();
     let reported = stage.run(["report", run.to_str().unwrap(), "--format", "csv"], 0);
     assert_eq!(sheet, String::from_utf8(reported.stdout).unwrap());
-    // Export refuses to write into a folder that is not empty.
+    // `export` rejects a folder that is not empty.
     let (run_text, out_text) = (run.to_str().unwrap(), out.to_str().unwrap());
     let again = stage.run(["export", run_text, "--format", "parquet", "--out", out_text], 2);
     assert!(String::from_utf8_lossy(&again.stderr).contains("is not empty"));
@@ -162,7 +162,7 @@ fn export_reports_what_is_left_out() {
     assert!(said.contains("left out: the files after each step ("), "{said}");
     assert_eq!(read("fidelity.json")["trials"], 2);
 
-    // Export the same conversation in the formats of two other scaffolds.
+    // Export the same conversation in other scaffolds' formats.
     let (out, _) = export_run(&stage, "mini");
     let text = fs::read(out.join("tools-scripted/demo__roman-1.1.traj.json")).unwrap();
     let mini: Value = serde_json::from_slice(&text).unwrap();
@@ -224,7 +224,7 @@ fn export_reports_what_is_left_out() {
     assert_eq!(line["instance_id"], "demo__roman-1");
     assert!(line["model_patch"].as_str().unwrap().starts_with("diff --git"), "{line}");
     assert!(said.contains("left out: the model's responses"), "{said}");
-    // The exported files are predictions. Grading them again gives the same result.
+    // The exported files are predictions. Grading them must give the same results.
     let again = stage.path("again");
     let file = out.join("tools-scripted.1.jsonl");
     let args =
@@ -232,8 +232,8 @@ fn export_reports_what_is_left_out() {
     stage.run([&args[..], &["--out", again.to_str().unwrap()]].concat(), 0);
     assert_eq!(stage.report(&again)["tasks"][0]["resolved"], true);
 
-    // The format of the experiments repository: its checker reads patch.diff and test_output.txt for each
-    // task.
+    // In the experiments repository's format, its checker reads patch.diff and test_output.txt for
+    // each task.
     let (out, said) = export_run(&stage, "swebench-submission");
     let split = out.join("evaluation/test");
     let mut folders: Vec<_> =
@@ -260,14 +260,14 @@ fn export_reports_what_is_left_out() {
     assert!(metadata.contains("name: \"tools/scripted\"") && metadata.contains("attempts: \"1\""));
     let readme = fs::read_to_string(folder.join("README.md")).unwrap();
     assert!(readme.contains("1 of 1 tasks resolved") && !readme.contains('{'), "{readme}");
-    // The demo has no official procedure, and noop submits nothing.
+    // The demo has no official grading procedure, and noop submits nothing.
     assert!(said.contains("not graded by the benchmark's own procedure"), "{said}");
     assert!(!folder.join("logs/demo__roman-1/test_output.txt").exists());
     assert!(!split.join(&folders[0]).join("logs").exists());
 
     crate::import::check_export_round_trip(&stage, |form| stage.path(form));
 
-    // Export refuses to write into a folder that is not empty, and names a corrupt trial.
+    // `export` rejects a folder that is not empty, and names a corrupt trial.
     let args =
         ["export", run.to_str().unwrap(), "--format", "atif", "--out", out.to_str().unwrap()];
     let said = String::from_utf8(stage.run(args, 2).stderr).unwrap();
@@ -283,10 +283,11 @@ fn export_reports_what_is_left_out() {
     assert!(said.contains("not written: demo__roman-1 / ") && said.contains("corrupt"), "{said}");
 }
 
-/// Ids that would share a file name after characters are replaced, and one that is not a valid file name.
+/// Ids whose file names would be the same after characters are replaced, and one that is not a
+/// valid file name.
 const SIMILAR_IDS: [&str; 8] = ["a/b", "a-b", "A/b", "größe", "gr--e", "a_b", "../a", "a..b"];
 
-/// Creates a run with one trial per task.
+/// Creates a run that contains one trial for each task.
 fn import_run(stage: &Stage, tasks: &[String]) -> std::path::PathBuf {
     let row = |task: &String| {
         let patch = format!("diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-x\n+{task}\n");
@@ -298,7 +299,7 @@ fn import_run(stage: &Stage, tasks: &[String]) -> std::path::PathBuf {
     run
 }
 
-/// Returns all files below a folder, as paths relative to it.
+/// Returns the paths of all files below a folder, relative to the folder.
 fn list_files(folder: &Path) -> Vec<String> {
     let listed =
         Command::new("find").args([".", "-type", "f"]).current_dir(folder).output().unwrap();
@@ -321,13 +322,13 @@ fn export_separates_tasks_with_similar_names() {
             let text = fs::read(out.join("m").join(file)).unwrap();
             serde_json::from_slice::<Value>(&text).unwrap();
         }
-        // Two of them would also collide on a case-insensitive file system.
+        // On a file system that ignores case, two of them would also collide.
         let folded: BTreeSet<String> = found.iter().map(|file| file.to_lowercase()).collect();
         assert_eq!(folded.len(), tasks.len(), "{form}: {found:?}");
         for plain in ["a-b", "gr--e", "a_b", "a..b"] {
             assert!(found.contains(&format!("{plain}.1.{ending}")), "{form}: {found:?}");
         }
-        // A name depends neither on the time of the export nor on the other tasks of the run.
+        // A file name depends neither on when the run is exported nor on the run's other tasks.
         let hash = &proctor_types::sha256_hex(b"a/b")[..16];
         assert!(found.contains(&format!("a-b~{hash}.1.{ending}")), "{form}: {found:?}");
         let again = stage.path(&format!("{form}-again"));
@@ -346,7 +347,7 @@ fn export_separates_tasks_with_similar_names() {
     assert_eq!((of("/trajs/"), of("/patch.diff")), (tasks.len(), tasks.len()), "{found:?}");
     assert_eq!(of("/logs/a-b/") + of("/logs/größe/"), 1, "{found:?}");
 
-    // Inspect finds a sample by its id.
+    // Inspect looks up a sample by its id.
     let (out, _) = export_run(&stage, "inspect");
     let log = zip::ZipArchive::new(fs::File::open(out.join("m.eval")).unwrap()).unwrap();
     let names = log.file_names().map(|name| name.unwrap().into_owned());
@@ -372,7 +373,7 @@ fn export_continues_if_a_patch_is_not_a_file() {
         export_run(&stage, "swebench");
         assert_eq!(fs::read_to_string(out.join("m.1.jsonl")).unwrap(), whole, "{kind}");
     }
-    // Use a named pipe without a writer, which would block a reader forever.
+    // Use a named pipe without a writer: reading it would block forever.
     let log = patches[0].parent().unwrap().join("grade/log.txt");
     fs::create_dir_all(log.parent().unwrap()).unwrap();
     assert!(Command::new("mkfifo").arg(&log).status().unwrap().success());

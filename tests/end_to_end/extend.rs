@@ -1,4 +1,5 @@
-//! `run --extend`, `rerun`, `run --tasks`, `--limit`, `--jobs`: only missing trials run.
+//! Tests that `run --extend`, `rerun`, `run --tasks`, `--limit` and `--jobs` run only missing
+//! trials.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{DEMO_SOLUTION, Stage, find_arm, find_files, root};
 
-/// A scripted model behind real HTTP, and the configurations of a run that uses it.
+/// A scripted model that is called over HTTP, and the configurations of a run that uses it.
 struct MatrixRun {
     stage: Stage,
     runtime: tokio::runtime::Runtime,
@@ -47,7 +48,7 @@ impl MatrixRun {
         self.stage.write_file(name, &text)
     }
 
-    /// Writes the demo task under `count` different ids.
+    /// Writes `count` copies of the demo task with different ids.
     fn write_tasks(&self, count: usize) -> PathBuf {
         let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
         let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
@@ -71,7 +72,7 @@ impl MatrixRun {
     }
 }
 
-/// Returns every file below the trials, with its content and its modification time.
+/// Returns every file below the run's trials, with its content and modification time.
 fn trial_files(run: &Path) -> BTreeMap<PathBuf, (Vec<u8>, std::time::SystemTime)> {
     fn collect_files(folder: &Path, out: &mut BTreeMap<PathBuf, (Vec<u8>, std::time::SystemTime)>) {
         for entry in fs::read_dir(folder).unwrap().flatten() {
@@ -89,7 +90,7 @@ fn trial_files(run: &Path) -> BTreeMap<PathBuf, (Vec<u8>, std::time::SystemTime)
     out
 }
 
-/// A configuration with three scaffolds x two limits x two attempts, on one task.
+/// Three scaffolds, two limits and two attempts, with one task.
 const MATRIX_CONFIG: &str = "attempts = 2\njobs = 2\n\
     [[arms]]\nname = \"noop\"\nscaffold = \"noop\"\n\
     [[arms]]\nname = \"tools\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
@@ -102,7 +103,7 @@ fn extend_runs_only_missing_trials_of_a_matrix() {
     let one = ["--tasks", "*roman*", "--jobs", "3"];
     let config = crossed.write_config("matrix.toml", MATRIX_CONFIG);
     let out = crossed.stage.path("run");
-    // First run a selection of the arms, then all of them.
+    // First run some of the arms, then all of them.
     let said = crossed.run(&config, &out, &[&one[..], &["--arms", "{noop,tools}/*"]].concat(), 0);
     assert!(said.contains("note: running 4 of 6 arms"), "{said}");
     assert_eq!(crossed.stage.report(&out)["arms"].as_array().unwrap().len(), 4);
@@ -137,7 +138,7 @@ fn extend_runs_only_missing_trials_of_a_matrix() {
     assert_eq!(record["selection"], json!({"tasks": "*roman*", "seed": 0, "of": 2}));
     assert_eq!(record["jobs"], 3);
 
-    // The same command finds nothing to do the second time.
+    // If the same command is run again, there is nothing to do.
     let before = trial_files(&out);
     crossed.run(&config, &out, &[&one[..], &["--extend"]].concat(), 0);
     assert_eq!((crossed.request_count(), trial_files(&out)), (asked, before.clone()));
@@ -169,15 +170,15 @@ fn extend_runs_only_missing_trials_of_a_matrix() {
         assert_eq!(after.get(path), Some(content), "{} was touched", path.display());
     }
 
-    // Add one task and one attempt. They apply to every arm of the run, including the arms of the first
-    // command.
+    // Add one task and one attempt. This applies to every arm in the run, including those from the
+    // first command.
     let asked = crossed.request_count();
     let more = lines.replace("attempts = 2", "attempts = 3");
     let config = crossed.write_config("third.toml", &more);
     let said = crossed.run(&config, &out, &["--extend", "--no-preflight"], 0);
     assert!(said.contains("added: 0 arms, 1 task, 1 attempt"), "{said}");
-    // There are seven arms, with one more attempt of the first task and three of the second: 0 + 0 + 1
-    // + 3 + 1 + 3 + 2 responses each.
+    // There are seven arms. Each needs one more attempt at the first task and three at the second:
+    // 0 + 0 + 1 + 3 + 1 + 3 + 2 responses for each attempt.
     assert_eq!(crossed.request_count() - asked, 40);
     let report = crossed.stage.report(&out);
     assert_eq!(find_arm(&report, "bash/steps=9")["trials"], 6);
@@ -215,8 +216,8 @@ fn extend_adds_an_arm_for_a_changed_factor_and_rejects_a_changed_task() {
     let after = trial_files(&out);
     assert!(before.iter().all(|(path, content)| after.get(path) == Some(content)));
 
-    // Use two limits with the same sample. The larger sample contains the smaller one, so nothing is paid
-    // for twice.
+    // Use two limits with the same sampling. The larger sample contains the smaller one, so no
+    // trial is paid for twice.
     let asked = crossed.request_count();
     crossed.run(&config, &out, &["--limit", "2", "--extend"], 0);
     assert_eq!(crossed.request_count() - asked, 1 + 3);
@@ -281,7 +282,7 @@ fn rerun_keeps_the_earlier_try() {
         String::from_utf8_lossy(&text.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("Re-run: 2 trials"), "{text}");
 
-    // The run continues missing work and keeps existing work, so it sends no request twice.
+    // The run continues incomplete trials and keeps finished ones, so it sends no request twice.
     let verdicts = find_files(&out.join("trials"), "verdict.json");
     let top = verdicts.iter().find(|path| !path.to_string_lossy().contains("/tries/")).unwrap();
     fs::remove_file(top).unwrap();
@@ -291,7 +292,8 @@ fn rerun_keeps_the_earlier_try() {
     assert_eq!(crossed.request_count(), 2 * asked);
     assert!(top.exists());
 
-    // Trials whose records were removed run again, and the run mentions this from then on.
+    // If a trial's record was removed, the trial runs again, and from then on the report mentions
+    // this.
     fs::remove_dir_all(top.parent().unwrap()).unwrap();
     crossed.stage.run(["resume", out.to_str().unwrap()], 2);
     assert!(!top.exists(), "nothing runs before the user confirms");

@@ -1,5 +1,5 @@
-//! Faults that must not count as a result of the model: each has its own message and exit status, and earlier
-//! work is kept.
+//! Tests faults that must not count as the model's result. Each has its own message and exit
+//! status, and earlier work is kept.
 
 use std::{
     fs,
@@ -46,7 +46,7 @@ fn missing_key_variable_stops_the_run_before_it_starts() {
 #[test]
 fn dead_endpoint_is_a_fault_and_not_a_zero() {
     let stage = Stage::new();
-    // A port that was free a moment ago, so nothing listens on it.
+    // This port was free a moment ago, so nothing listens on it.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let config =
         stage.write_file("run.toml", &config_text(&format!("http://127.0.0.1:{port}"), ""));
@@ -79,11 +79,11 @@ fn rejected_first_request_is_a_fault() {
     let done = stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 3);
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(said.contains("rejected the first request with 400"), "{said}");
-    // Another server behind a router might accept the request.
-    assert_eq!(fake.requests().len(), 3, "it is repeated as often as configs/retry.toml says");
+    // A different server behind a router might accept the request.
+    assert_eq!(fake.requests().len(), 3, "the number of requests is from configs/retry.toml");
 }
 
-/// One quick step, a slow response during which the sandbox is killed, then a submission.
+/// A quick step, then a slow response, during which the sandbox is killed, then a submission.
 const SLOW_SCRIPT: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -101,8 +101,8 @@ name = "submit"
 arguments = {}
 "#;
 
-/// Kills the sandbox's agent from outside during a trial. The trial continues in a new sandbox from its last
-/// recorded step, and no response is requested twice.
+/// Kills the sandbox from outside during a trial. The trial continues in a new sandbox from the
+/// last step in its record, and no response is requested twice.
 fn check_sandbox_kill(kind: &str, kill: impl Fn(&Path)) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script: Script = toml::from_str(SLOW_SCRIPT).unwrap();
@@ -143,7 +143,8 @@ fn docker_trial_resumes_after_its_container_is_killed() {
         return;
     }
     check_sandbox_kill("docker", |out| {
-        // Other tests' containers may run at the same time. The purpose label identifies this run's trial.
+        // Other tests' containers may exist at the same time. The label with the purpose identifies
+        // the container of this run's trial.
         let run = fs::read_to_string(out.join("run.json")).unwrap();
         let run: serde_json::Value = serde_json::from_str(&run).unwrap();
         let arm = &run["arms"][0]["id"].as_str().unwrap()[..12];
@@ -160,7 +161,7 @@ fn docker_trial_resumes_after_its_container_is_killed() {
     });
 }
 
-/// A run directory on a separate small disk, which is unmounted at the end.
+/// The mount point of a small disk for the run directory. Dropping this value unmounts the disk.
 struct SmallDisk<'a>(&'a Path);
 
 impl SmallDisk<'_> {
@@ -194,7 +195,7 @@ fn full_disk_keeps_recorded_trials() {
     let args = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
     let full = stage.proctor(args).output().unwrap();
     let said = String::from_utf8_lossy(&full.stderr).into_owned();
-    // The disk may have no space for the report. The command itself fails in that case.
+    // The disk may have no space left for the report. In that case, the command fails.
     assert!(matches!(full.status.code(), Some(1 | 3)), "{said}");
     for part in ["No space left on device", "check the free space", "small/run"] {
         assert!(said.contains(part), "{part:?} is missing in {said}");

@@ -1,7 +1,7 @@
-//! FEA-Bench rows that only have ids, completed from a real clone and graded.
+//! Tests FEA-Bench rows that contain only ids. They are completed from a real clone and graded.
 //!
-//! These tests make the clone from three sdists of one library, which serve as three states of its
-//! repository, with a squashed pull request and a merged one.
+//! These tests create the clone from three sdists of one library, which are three states of its
+//! repository. There is a squashed pull request and a merged one.
 
 use std::{fs, path::Path, process::Command};
 
@@ -29,7 +29,7 @@ fn git(folder: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// Replaces a folder's content with a version of the library.
+/// Replaces the content of a folder with a version of the library.
 fn check_out(folder: &Path, version: &str, sha256: &str) {
     let source =
         Source::Pypi { pypi: "boltons".into(), version: version.into(), sha256: sha256.into() };
@@ -46,7 +46,7 @@ fn check_out(folder: &Path, version: &str, sha256: &str) {
     assert!(status.unwrap().success());
 }
 
-/// Creates the repository and returns the base commits of the two pull requests.
+/// Creates the repository. Returns the base commits of the two pull requests.
 fn create_clone(folder: &Path) -> [String; 2] {
     fs::create_dir_all(folder).unwrap();
     git(folder, &["init", "-q", "-b", "main", "."]);
@@ -68,7 +68,7 @@ fn create_clone(folder: &Path) -> [String; 2] {
     [first, second]
 }
 
-/// Returns rows in the published form, without texts and patches.
+/// Returns rows as the benchmark publishes them, without texts and patches.
 fn id_rows(bases: &[String; 2]) -> String {
     let row = |number: u32, base: &str, f2p: &[&str], p2p: &[&str]| {
         json!({
@@ -109,7 +109,8 @@ fn rows_with_only_ids_are_completed_from_a_clone() {
     let bases = create_clone(&stage.path("clones/mahmoud__boltons"));
     let file = stage.write_file("rows.jsonl", &id_rows(&bases));
     let repos = stage.path("clones");
-    // The benchmark pins no versions, and the library's conftest does not work with current pytest.
+    // The benchmark doesn't pin versions, and the library's conftest does not work with current
+    // versions of pytest.
     let setup = "python3 -m venv /venv\n/venv/bin/pip install -q pytest==8.4.2\n\
                  /venv/bin/pip install -q -e .\n";
     let setup = stage.write_file("setup.sh", setup);
@@ -138,7 +139,7 @@ fn rows_with_only_ids_are_completed_from_a_clone() {
         assert_eq!(arm["resolved_clean"], arm["resolved"], "{predictions}: {report:#}");
     }
 
-    // Grade the same patch in the format of FEA-Bench's harness, for one of two tasks.
+    // Grade the same patch in the format of FEA-Bench's harness, for only one of the two tasks.
     let result = json!({"instance_id": "mahmoud__boltons-9", "model_name_or_path": "m/x",
         "full_output": "...", "model_patch": task["gold"]});
     let empty = json!({"instance_id": "mahmoud__boltons-7", "model_name_or_path": "m/x", "model_patch": ""});

@@ -1,6 +1,6 @@
-//! Tests what a new user does in the first hour: run from any directory, give options in any order,
-//! set limits that are clearly mistakes, and plan trials that cannot run. Each problem is reported
-//! before anything starts.
+//! Tests what a new user does in the first hour: runs Proctor from any directory, gives options in
+//! any order, sets limits that are obvious mistakes, and plans trials that cannot run. Each problem
+//! must be reported before anything starts.
 
 use std::{
     fs,
@@ -19,7 +19,7 @@ use crate::{
     stage::{Stage, find_files, root},
 };
 
-/// Returns the demo's only row.
+/// Returns the only row of the demo.
 fn demo_row() -> Value {
     let text = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut row: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
@@ -42,7 +42,7 @@ fn write_config(stage: &Stage, tasks: &str, scaffold: &str, more: &str) -> Strin
 fn checked_output(stage: &Stage, args: &[&str], status: i32) -> String {
     let output = stage.run(args, status);
     let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    // A statement in JSON is a single long line and not a message.
+    // A line with a statement in JSON may be long, because it is not a message.
     for line in said.lines().filter(|line| !line.starts_with("  \"")) {
         assert!(line.chars().count() < 500, "a line of {} characters: {line}", line.len());
     }
@@ -66,21 +66,21 @@ fn demo_runs_from_any_folder() {
     assert_eq!(plan(&demo, stage.dir.path()), usual);
     assert_eq!(plan(Path::new("demo.toml"), &root().join("configs")), usual);
     assert_eq!(plan(Path::new("../configs/demo.toml"), &root().join("docs")), usual);
-    // Use the same file through a symlink with another name.
+    // Use the same file, through a symlink with another name.
     symlink(&demo, stage.path("linked.toml")).unwrap();
     assert_eq!(plan(Path::new("linked.toml"), stage.dir.path()), usual);
-    // Same-named files in the current directory are ignored.
+    // Files with the same names in the current directory must be ignored.
     fs::create_dir_all(stage.path("tasks")).unwrap();
     stage.write_file("tasks/demo.jsonl", "not a row\n");
     assert_eq!(plan(&demo, stage.dir.path()), usual);
-    // Run the demo without a checkout of the repository.
+    // Run the demo in a place without a checkout of the repository.
     let output = stage.proctor(["run", "demo", "--dry-run"]);
     let mut output = output;
     let output = output.current_dir(stage.dir.path()).output().unwrap();
     assert_eq!(stable_plan(&output.stdout), usual);
 }
 
-/// Returns a plan without the parts that differ between directories: free disk space and earlier runs.
+/// Returns a plan without the parts that depend on the directory: free disk space and earlier runs.
 fn stable_plan(plan: &[u8]) -> String {
     let plan = std::str::from_utf8(plan).unwrap();
     plan.lines()
@@ -120,7 +120,7 @@ fn paths_are_relative_to_their_configuration() {
     stage.write_file("two/data/rows.jsonl", &format!("{other}\n"));
     let output = run("two", &["--set", "tasks=[\"data/rows.jsonl\"]"]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("task typed-1"));
-    // A path that does not exist is reported as written.
+    // If a path does not exist, the message shows it as it was written.
     let output = run("two", &["--set", "tasks=[\"no/such/*.jsonl\"]"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("no file matches `no/such/*.jsonl`"));
@@ -207,7 +207,7 @@ fn implausible_limits_are_rejected() {
     }
 }
 
-/// A requirement that this machine cannot meet is reported before anything starts.
+/// If this machine cannot meet a requirement, this is reported before anything starts.
 #[test]
 fn plan_that_exceeds_the_machine_is_rejected_or_warned_about() {
     let stage = Stage::new();
@@ -240,7 +240,7 @@ fn plan_that_exceeds_the_machine_is_rejected_or_warned_about() {
     }
 }
 
-/// A row that needs an image, like those of most benchmarks.
+/// Returns a row that needs an image, like the rows of most benchmarks.
 fn image_row(id: &str) -> Value {
     let mut row = demo_row();
     row["id"] = id.into();
@@ -272,7 +272,7 @@ fn native_sandboxes_reject_image_rows_before_anything_starts() {
     }
     let docker = ["run", &config, "--dry-run", "--set", "sandbox.kind=docker"];
     assert!(checked_output(&stage, &docker, 0).contains("3 trials: 3 tasks x 1 arm x 1 attempt"));
-    // One affected arm is enough for an error, and the message names that arm.
+    // A single affected arm is enough for an error, and the message names that arm.
     let text = fs::read_to_string(&config).unwrap();
     let two = format!(
         "{text}sandbox = {{ kind = \"docker\" }}\n[[arms]]\nname = \"b\"\nscaffold = \"noop\"\n"
@@ -280,7 +280,7 @@ fn native_sandboxes_reject_image_rows_before_anything_starts() {
     let two = stage.write_file("two.toml", &two);
     let error = checked_output(&stage, &["run", two.to_str().unwrap(), "--dry-run"], 2);
     assert!(error.contains("(arm `b`)"), "{error}");
-    // An archive is not an image. A missing archive is reported.
+    // An archive needs no image in an engine. If the archive is missing, this is reported.
     let mut archive = image_row("a-3");
     archive["environment"]["image"] = "./missing.tar".into();
     let tasks = write_rows(&stage, "archive.jsonl", &[archive]);
@@ -324,12 +324,12 @@ fn task_without_a_solution_runs_and_only_gold_is_rejected() {
     for line in table.lines().filter(|line| line.starts_with(['│', '┌', '╞', '└'])) {
         assert!(line.chars().count() <= 80, "{line}");
     }
-    // Nothing was removed, so no test fails, as the result of noop shows.
+    // Nothing was removed from this task, so no test fails; the result of noop shows this.
     assert_eq!(stage.report(&out)["tasks"][0]["outcome"], "submitted");
     assert!(stage.report(&out)["tasks"][0]["resolved"].is_boolean());
 }
 
-/// Writes a task's trajectory as a run would record it.
+/// Writes a trajectory for a task, as a run would record it.
 fn write_trajectory(stage: &Stage, name: &str, task: &str) -> PathBuf {
     let path = stage.path(name);
     let mut journal = Journal::create(&path, 1).unwrap();
@@ -369,7 +369,7 @@ fn trajectory_of_another_task_is_not_replayed() {
         }
     }
     assert!(!out.exists());
-    // The trajectory's content is part of the arm, its path is not.
+    // The content of the trajectory is part of the arm; its path is not.
     let moved = stage.path("moved.jsonl");
     fs::copy(&recorded, &moved).unwrap();
     let same = replay(&alone, "same.toml", &moved);
@@ -393,7 +393,7 @@ fn trajectory_of_another_task_is_not_replayed() {
 fn failed_validation_keeps_its_log() {
     let stage = Stage::new();
     let mut bad = demo_row();
-    // This patch applies but does not restore the removed code.
+    // This patch applies, but it does not restore the removed code.
     bad["gold"] = "diff --git a/notes.txt b/notes.txt\nnew file mode 100644\n--- /dev/null\n\
                    +++ b/notes.txt\n@@ -0,0 +1 @@\n+nothing\n"
         .into();
@@ -405,7 +405,7 @@ fn failed_validation_keeps_its_log() {
     let kept = error.lines().find_map(|line| line.strip_prefix("run directory kept: ")).unwrap();
     assert!(log.starts_with(kept));
     fs::remove_dir_all(kept).unwrap();
-    // In this task, the requested feature already exists.
+    // In this task, the repository already contains the requested feature.
     let mut there = demo_row();
     let test = there["pass_to_pass"][0].clone();
     there["fail_to_pass"] = serde_json::json!([test]);
@@ -425,13 +425,13 @@ fn failed_validation_keeps_its_log() {
     );
 }
 
-/// Two quick steps, then a slow response.
+/// A script with two quick steps and then a slow response.
 const SLOW_SCRIPT: &str = "[[conversation]]\n[[conversation.turn]]\n[[conversation.turn.tool_calls]]\n\
                     name = \"shell\"\narguments = { command = \"true\" }\n[[conversation.turn]]\n\
                     delay_seconds = 4.0\n[[conversation.turn.tool_calls]]\nname = \"submit\"\n\
                     arguments = {}\n";
 
-/// Starts a run, sends SIGHUP during it, and returns its exit status and output.
+/// Starts a run and sends SIGHUP while it is in progress. Returns the exit status and the output.
 fn run_until_sighup(before: &str) -> (Option<i32>, String) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script: Script = toml::from_str(SLOW_SCRIPT).unwrap();
@@ -467,13 +467,13 @@ fn run_until_sighup(before: &str) -> (Option<i32>, String) {
 
 #[test]
 fn sighup_ends_a_run_like_sigterm() {
-    // The tests themselves may have been started with `nohup`.
+    // The tests may have been started with `nohup`, so restore the default action for SIGHUP.
     let (status, said) = run_until_sighup("exec env --default-signal=HUP");
     assert_eq!(status, Some(130), "{said}");
     assert!(said.contains("proctor resume"), "{said}");
 }
 
-/// A process started with `nohup` ignores SIGHUP and must keep ignoring it.
+/// `nohup` makes a process ignore SIGHUP, and Proctor must not change that.
 #[test]
 fn run_under_nohup_ignores_sighup() {
     let (status, said) = run_until_sighup("trap '' HUP; exec");
@@ -491,13 +491,13 @@ fn clean_removes_caches_and_keeps_runs() {
     let config = write_config(&stage, &tasks, "noop", "");
     let proctor = |args: &[&str]| {
         let mut command = stage.proctor(args);
-        // Use no engine, because cleaning would remove images that other tests use.
+        // Don't use an engine, because cleaning would remove images that other tests use.
         command.env("PROCTOR_CACHE", &cache).env("DOCKER_HOST", "unix:///nowhere/docker.sock");
         let output = command.output().unwrap();
         let said = [output.stdout, output.stderr].concat();
         (output.status.code(), String::from_utf8(said).unwrap())
     };
-    // The cache also contains a run directory and the user's own files.
+    // The cache directory also contains a run directory and files of the user.
     let out = cache.join("runs/one");
     proctor(&["run", &config, "--out", out.to_str().unwrap()]);
     assert!(out.join("run.json").is_file());
@@ -517,7 +517,7 @@ fn clean_removes_caches_and_keeps_runs() {
     assert_eq!(layers(), 1);
     let (_, said) = proctor(&["clean", "--older-than", "1d"]);
     assert!(said.contains("nothing to remove"), "{said}");
-    // A live run has the cache locked, so nothing is removed.
+    // A live run has a lock on the cache, so nothing is removed.
     let file = fs::File::options().write(true).open(cache.join("in-use")).unwrap();
     file.lock_shared().unwrap();
     let (status, said) = proctor(&["clean"]);

@@ -1,12 +1,12 @@
-//! The verdict also records how a trial worked. Each finding has its step and never changes whether the
-//! trial is resolved.
+//! Tests that the verdict also records how a trial worked. Each finding has the step where it
+//! occurred, and never changes whether the trial is resolved.
 
 use fake_llm::{FakeLlm, Script};
 use serde_json::{Value, json};
 
 use crate::stage::{DEMO_SOLUTION, Stage, find_arm, find_files};
 
-/// Three models that reach the same solution in different ways.
+/// Returns a script with three models, which arrive at the same solution in different ways.
 fn script() -> Script {
     let call = |name: &str, arguments: Value| json!({"tool_calls": [{"name": name, "arguments": arguments}]});
     let conversation = |model: &str, lines: &[&str]| {
@@ -42,7 +42,7 @@ fn read_verdict(out: &std::path::Path, id: &Value) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Returns the steps of a kind of evidence, if there is any.
+/// Returns the steps with this kind of evidence; `None` if there is no such evidence.
 fn evidence_steps<'a>(verdict: &'a Value, kind: &str) -> Option<&'a Value> {
     let evidence = verdict["evidence"].as_array().unwrap();
     evidence.iter().find(|one| one["kind"] == kind).map(|one| &one["steps"])
@@ -83,8 +83,8 @@ fn verdict_records_conduct_by_step() {
             );
             let all = ["history_mined", "install_tried", "outside_read", "tests_edited"];
             let expected = match name {
-                // The patch and the cached grading equal the honest ones, but the recorded behavior
-                // differs.
+                // The patch and the cached grading are the same as for the honest trial, but the
+                // recorded behavior is different.
                 "miner" => [Some(json!([2, 5])), Some(json!([3])), Some(json!([5])), None],
                 "editor" => [None, None, None, Some(json!([2]))],
                 _ => [None, None, None, None],
@@ -99,7 +99,7 @@ fn verdict_records_conduct_by_step() {
         }
     };
     check();
-    // Grading again reads the record again.
+    // Grading again evaluates the record again.
     stage.run(["grade", out.to_str().unwrap()], 0);
     check();
 }

@@ -1,4 +1,5 @@
-//! `proctor fork` and `proctor shell` restore a trial's files after a step, byte for byte.
+//! Tests that `proctor fork` and `proctor shell` restore a trial's files after a step, byte for
+//! byte.
 
 use std::{
     io::Write as _,
@@ -14,7 +15,7 @@ use crate::{
     stage::{events, has_docker},
 };
 
-/// A command that lists everything in the work directory that a snapshot stores: kinds, modes,
+/// A command that lists everything that a snapshot of the work directory contains: kinds, modes,
 /// targets and contents.
 const LIST_FILES: &str = "find . -mindepth 1 -printf '%P %y %m %l\\n' | sort; find . -type f | sort | xargs -d '\\n' sha256sum";
 
@@ -43,7 +44,7 @@ fn script() -> String {
     )
 }
 
-/// Returns what the first listing call of a step printed.
+/// Returns what a step's first listing command printed.
 fn step_listing(journal: &Path) -> String {
     let shown = events(journal, "tool_returned");
     let mut texts = shown.iter().map(|one| one["shown"].as_str().unwrap().to_owned());
@@ -96,7 +97,8 @@ fn check_fork_matches_parent(kind: &'static str) {
     let wanted = step_listing(&of_parent);
     assert!(wanted.contains("empty d 750") && wanted.contains("made/link l 777 data"), "{wanted}");
 
-    // The conversation is copied, so no response of the parent is requested again. The hint appears once.
+    // The conversation is copied, so the fork requests none of the parent's responses again. The
+    // hint appears only once.
     let asked = bench.fake.requests().len();
     let hint = "hint=Look again at all files.";
     let (child, said) = start_fork(&bench, &parent, "child", &[hint, "budget.steps=4"]);
@@ -118,7 +120,7 @@ fn check_fork_matches_parent(kind: &'static str) {
     assert_ne!(report["arms"][0]["arm"], bench.stage.report(&parent)["arms"][0]["arm"]);
     bench.stage.run(["report", child.to_str().unwrap(), "--verify"], 0);
 
-    // A fork with another scaffold only gets the files, and the record says so.
+    // A fork with another scaffold gets only the files, and a message says so.
     let url = format!("models.other.base_url={}", bench.fake.base_url());
     let sets = ["scaffold=bash", "model=other", &url, "models.other.name=other"];
     let (alone, said) = start_fork(&bench, &parent, "alone", &sets);
@@ -133,7 +135,7 @@ fn check_fork_matches_parent(kind: &'static str) {
     );
     assert_eq!(bench.stage.report(&alone)["arms"][0]["steps"]["max"], 2);
 
-    // A shell session gets the same files.
+    // A shell session gets the same files as the fork.
     let run = parent.to_str().unwrap();
     let trial = ["--trial", "demo__roman-1/asks/1"];
     let seen = run_shell(&bench, &[&[run], &trial[..], &["--step", "2"]].concat(), LIST_FILES);
@@ -162,7 +164,7 @@ fn shell_opens_a_task_and_a_graded_tree() {
     let task = ["demo__roman-1", "--tasks", "configs/tasks/demo.jsonl"];
     let seen = run_shell(&bench, &task, "pwd; cat >/dev/null; echo shown\necho not shown\n");
     assert!(seen.status.success(), "{}", text(&seen.stderr));
-    // As in any shell, `cat` consumes the rest of the input.
+    // As in any shell, `cat` reads the rest of the input.
     assert_eq!(text(&seen.stdout), "/testbed\nshown\n");
     let hidden = run_shell(&bench, &task, "test ! -e tests/test_roman.py\n");
     assert_eq!(hidden.status.code(), Some(0), "what the task hides is absent");
@@ -194,8 +196,8 @@ fn fork_reports_unknown_trials_and_steps() {
     assert_eq!(seen.status.code(), Some(2));
 }
 
-/// Kills the runtime during a fork. `resume` continues with the fork's own steps and requests no response
-/// again.
+/// Kills the runtime during a fork. `resume` continues from the fork's own steps and requests no
+/// response again.
 #[test]
 fn killed_fork_is_resumed() {
     let shell = |command: &str| {

@@ -1,19 +1,21 @@
-//! Writes the table of formats in `docs/datasets.md`. Each entry names the test that proves it.
+//! Generates the table of formats in `docs/datasets.md`. Each cell refers to a test that proves its
+//! claim.
 
 use std::{fmt::Write as _, fs};
 
 use crate::stage::root;
 
-/// The text of a cell and the test behind it: its file, relative to the repository, and its function.
+/// The text of a cell, and the test that proves it: the test's file, relative to the repository,
+/// and its function.
 type Proof = (&'static str, &'static str, &'static str);
 
 struct Format {
     name: &'static str,
     loads: Proof,
     runs: &'static [Proof],
-    /// Tests in which gold is resolved and an empty patch is not.
+    /// Tests in which the gold patch is resolved and an empty patch is not.
     graded: &'static [Proof],
-    /// Tests that compare results with the format's official package.
+    /// Tests that compare Proctor's results with those of the format's official package.
     compared: &'static [Proof],
     cannot: &'static str,
 }
@@ -62,7 +64,7 @@ const NPM_GRADED: &[Proof] =
 const SWE_BENCH_GRADED: &[Proof] =
     &[("strict", SWE_BENCH, OTHER_DATASETS_TEST), ("official", SWE_BENCH, OTHER_DATASETS_TEST)];
 
-/// Datasets with their own loader that are graded like SWE-bench.
+/// Datasets that have their own loader and are graded in the same way as SWE-bench.
 const LIKE_SWE_BENCH: Format = Format {
     name: "",
     loads: ("", "", ""),
@@ -235,7 +237,7 @@ const FORMATS: &[Format] = &[
 const BEGIN: &str = "<!-- formats: written by tests/end_to_end/formats.rs -->\n";
 const END: &str = "<!-- end of formats -->\n";
 
-/// Returns the text of a cell, after checking that every named test exists.
+/// Returns the text of a cell. First checks that every test it refers to exists.
 fn render_cell(shown: &[Proof]) -> String {
     for (_, file, test) in shown {
         let source = fs::read_to_string(root().join(file)).unwrap_or_default();

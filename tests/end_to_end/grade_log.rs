@@ -1,4 +1,5 @@
-//! `proctor grade --log`: grades an existing log with the official and the strict policy.
+//! Tests `proctor grade --log`, which grades an existing log under the official and the strict
+//! policy.
 
 use serde_json::{Value, json};
 
@@ -38,8 +39,8 @@ fn grade_log_prints_both_verdicts_on_a_forged_log() {
     assert_eq!(verdict["policies"]["strict"]["resolved"], false);
 }
 
-/// Any file is accepted. A file without test results is reported, and graded as the benchmark grades
-/// it.
+/// Any file is accepted. If it contains no test results, this is reported, and the file is graded
+/// as the benchmark would grade it.
 #[test]
 fn grade_log_reports_a_log_without_results_of_the_task() {
     let stage = Stage::new();

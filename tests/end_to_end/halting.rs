@@ -1,5 +1,5 @@
-//! After an endpoint rejects a key or a model, the run stops requesting it, and the remaining trials wait for
-//! a `resume`.
+//! Tests that after an endpoint has rejected a key or a model, the run stops using it, and the
+//! remaining trials are left to `resume`.
 
 use fake_llm::{FakeLlm, Script};
 
@@ -10,7 +10,7 @@ const SUBMIT: &str = "tool_calls = [{ name = \"submit\", arguments = {} }]";
 struct Fixture {
     stage: Stage,
     fake: FakeLlm,
-    /// Keeps the server's tasks alive.
+    /// Dropping the runtime would stop the server.
     _runtime: tokio::runtime::Runtime,
 }
 
@@ -110,8 +110,8 @@ fn rejected_key_halts_all_its_models_and_no_other_key() {
     assert!(said.contains("7 trials not started"), "{said}");
 }
 
-/// A model without tool support is reported once, with the setting that helps. With the same model, an
-/// arm that needs no tools continues.
+/// If a model does not support tools, this is reported once, with the setting that helps. An arm
+/// that uses the same model without tools continues.
 #[test]
 fn model_without_tools_halts_only_arms_that_need_them() {
     let words = "the model does not support tools";
@@ -132,7 +132,7 @@ fn model_without_tools_halts_only_arms_that_need_them() {
     assert_eq!(find_arm(&report, "plain")["complete"], false);
 }
 
-/// If the endpoint hangs until the trial's wall-clock limit, no trial is scored.
+/// If the endpoint hangs until the trial's wall-clock limit is reached, the trial is not scored.
 #[test]
 fn endpoint_hang_until_the_wall_limit_is_a_fault_and_not_a_zero() {
     let script = "[[conversation]]\n[[conversation.turn]]\n\
@@ -155,8 +155,8 @@ fn endpoint_hang_until_the_wall_limit_is_a_fault_and_not_a_zero() {
     assert_eq!(find_arm(&report, "asks")["infrastructure_faults"], 1);
 }
 
-/// The endpoint rejects every trial's second request in the same way. After three trials, the plan halts,
-/// and no trial is scored.
+/// The endpoint rejects the second request of every trial in the same way. After three trials, the
+/// run halts, and no trial is scored.
 #[test]
 fn repeated_rejection_during_trials_halts_the_plan() {
     let script = "[[rule]]\nturn = 1\nanswer = { fault = [{ kind = \"status\", status = 400, times = 0, \

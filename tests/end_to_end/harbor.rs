@@ -1,4 +1,4 @@
-//! Grades Harbor folders on Docker, from the folder to the verdict, with their images unchanged.
+//! Tests Harbor task folders on Docker. Their images are used unchanged.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use crate::stage::{Stage, events, find_arm, find_files, has_docker};
 
-/// The image that `tests/images/debian.sh` builds.
+/// An image that `tests/images/debian.sh` builds.
 const DEBIAN_IMAGE: &str = "proctor-test:bookworm";
 
-/// The content of a task folder: `task.toml`, the lines after `FROM` in the Dockerfile, `test.sh`
-/// and `solve.sh`.
+/// The files in a task folder: `task.toml`, the Dockerfile's lines after `FROM`, `test.sh` and
+/// `solve.sh`.
 struct TaskFolder<'a> {
     name: &'a str,
     config: &'a str,
@@ -47,14 +47,15 @@ fn path_text(stage: &Stage, set: &str) -> String {
     stage.path(set).to_str().unwrap().to_owned()
 }
 
-/// Returns the verdicts of a run by task.
+/// Returns the verdicts in a run, by task.
 fn read_verdicts(run: &Path) -> BTreeMap<String, Value> {
     let read = |path| -> Value { serde_json::from_slice(&fs::read(path).unwrap()).unwrap() };
     let all = find_files(run, "verdict.json").into_iter().map(read);
     all.map(|verdict| (verdict["task"].as_str().unwrap().to_owned(), verdict)).collect()
 }
 
-/// Returns gold's verdicts on a set of folders. Omits tasks without a verdict.
+/// Grades the gold solutions of a set of folders. Returns the verdicts, without tasks that have
+/// none, and the messages.
 fn grade_gold(stage: &Stage, set: &str, status: i32) -> (BTreeMap<String, Value>, String) {
     let (tasks, out) = (path_text(stage, set), path_text(stage, &format!("{set}-gold")));
     let args =
@@ -102,7 +103,8 @@ fn gold_resolves_a_folder_and_noop_does_not() {
     assert!(told.contains("environment.dockerfile") && told.contains("made/plain"), "{told}");
 }
 
-/// The verifier sees everything that the agent changed, and the agent can't access the verifier's files.
+/// The verifier sees everything that the agent changed, and the agent can't access the verifier's
+/// files.
 #[test]
 fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
     if !has_docker("verifier_sees_the_complete_result_and_follows_the_task_settings") {
@@ -128,8 +130,8 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
             ..PLAIN_TASK
         },
     );
-    // This task uses variables of the image, the task and the verifier, a work directory, and three
-    // users.
+    // This task uses variables from the image, the task and the verifier, a work directory, and
+    // three users.
     let users = reward(
         "[ \"$A$B$C$D\" = taskimageverifier ] && [ \"$(pwd)\" = /srv/work ] && [ \"$(id -un)\" = app ] && \
          [ \"$(cat /srv/work/who)\" = agent ] && [ \"$HOME\" = /home/app ]",
@@ -147,7 +149,8 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
             solve: "id -un > who\n",
         },
     );
-    // Without WORKDIR, commands start at the root, and the files there are part of the result.
+    // Without WORKDIR, commands start in the root directory, and files there are part of the
+    // result.
     write_folder(
         &stage,
         "set",
@@ -169,7 +172,7 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
             ..PLAIN_TASK
         },
     );
-    // A Git history in the work directory belongs to the task.
+    // If the work directory contains a Git history, the history is part of the task.
     write_folder(
         &stage,
         "set",
@@ -181,7 +184,7 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
             ..PLAIN_TASK
         },
     );
-    // The agent writes rewards itself and leaves a process that would write one.
+    // Here, the agent writes a reward itself, and leaves behind a process that would write one.
     write_folder(
         &stage,
         "set",
@@ -194,8 +197,8 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
             ..PLAIN_TASK
         },
     );
-    // A verifier without network access downloads nothing. So an unresolved host name is the agent's
-    // result.
+    // A verifier that has no network access downloads nothing. So if a host name cannot be
+    // resolved, this is the agent's result.
     write_folder(
         &stage,
         "set",
@@ -206,7 +209,7 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
             ..PLAIN_TASK
         },
     );
-    // A separate verifier only receives declared artifacts.
+    // A verifier in a separate sandbox gets only the declared artifacts.
     write_folder(
         &stage,
         "set",
@@ -242,7 +245,8 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
     }
 }
 
-/// A verifier without a valid reward yields no verdict, which does not count as zero.
+/// If a verifier writes no valid reward, there is no verdict. This does not count as a score of
+/// zero.
 #[test]
 fn verifier_without_a_reward_is_an_infrastructure_failure() {
     if !has_docker("verifier_without_a_reward_is_an_infrastructure_failure") {
@@ -315,8 +319,8 @@ fn task_that_needs_a_server_is_graded_in_the_agents_sandbox() {
     assert!(!events(journal, "noted").is_empty());
 }
 
-/// A task in Proctor's format whose image is built from a folder. The image supplies the remaining
-/// settings.
+/// Tests a task in Proctor's own format whose image is built from a folder. The image determines
+/// the remaining settings.
 #[test]
 fn proctor_task_is_built_from_a_dockerfile_and_uses_its_workdir() {
     if !has_docker("proctor_task_is_built_from_a_dockerfile_and_uses_its_workdir") {

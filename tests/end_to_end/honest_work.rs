@@ -1,9 +1,9 @@
-//! Scripted honest work: approaches in which a model arrives at the exact hidden solution without a copy of
-//! it.
+//! Scripts of honest work: ways in which a model arrives at the exact hidden solution without
+//! having a copy of it.
 
 use serde_json::{Value, json};
 
-/// The approaches, each with the scaffold that uses it.
+/// The ways to work, each with the scaffold that uses it.
 pub const APPROACHES: [(&str, &str); 10] = [
     ("reads-then-types", "tools"),
     ("by-files", "tools"),
@@ -17,7 +17,7 @@ pub const APPROACHES: [(&str, &str); 10] = [
     ("in-text", "bash"),
 ];
 
-/// Returns the script of each approach for a task of a run.
+/// Returns a script for each of the ways, for one task in a run.
 pub fn conversations(task: &Value) -> Vec<Value> {
     let gold = match task["gold"].as_str() {
         Some(gold) => gold.to_owned(),
@@ -38,7 +38,7 @@ pub fn conversations(task: &Value) -> Vec<Value> {
                     shell.chain([call("submit", json!({}))]).collect()
                 }
             };
-            // The first message contains the statement verbatim.
+            // The first message contains the statement as it is.
             let when = task["statement"].as_str().unwrap().trim();
             json!({"model": way, "when": when, "turn": turns})
         })
@@ -84,8 +84,8 @@ fn shell_commands(way: &str, gold: &str, test: &str) -> Vec<String> {
             let packed = BASE64_STANDARD.encode(gold);
             vec![format!("echo {packed} | base64 -d > /tmp/work.diff; {apply}"), cat, test]
         }
-        // The model writes a placeholder, which a program then replaces. Existing lines of the tree
-        // are not affected.
+        // The model writes a placeholder, and a program then replaces it. Lines that already exist
+        // in the tree must not change.
         "renames" => {
             let other = gold.lines().map(|line| match line.strip_prefix('+') {
                 Some(added) if !added.starts_with("++ ") => {
@@ -134,7 +134,7 @@ fn shell_commands(way: &str, gold: &str, test: &str) -> Vec<String> {
     }
 }
 
-/// Returns the part of the patch for each file, with its path.
+/// Splits a patch by file. Returns each file's path and its part of the patch.
 fn split_by_file(gold: &str) -> Vec<(String, String)> {
     let mut files: Vec<(String, String)> = Vec::new();
     for line in gold.split_inclusive('\n') {
@@ -147,7 +147,7 @@ fn split_by_file(gold: &str) -> Vec<(String, String)> {
     files
 }
 
-/// Reverses a mask hunk by hunk.
+/// Reverses a mask, hunk by hunk.
 fn reverse_mask(mask: &str) -> String {
     let patch = proctor_patch::Patch::parse(mask.as_bytes()).reversed().unwrap();
     String::from_utf8(patch.to_bytes()).unwrap()

@@ -1,4 +1,5 @@
-//! `proctor import`: reads the output of `export` and files of other tools as runs (`docs/import.md`).
+//! Tests `proctor import`, which reads files from `export` and from other tools as runs
+//! (`docs/import.md`).
 
 use std::{fs, path::Path};
 
@@ -29,7 +30,7 @@ fn read_json(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// Imports exported files again. `folder` returns the output of `export` for a format.
+/// Imports exported files again. For a format, `folder` returns the folder with the exported files.
 pub fn check_export_round_trip(stage: &Stage, folder: impl Fn(&str) -> std::path::PathBuf) {
     let first = folder("atif").join("tools-scripted/demo__roman-1.1.json");
     let noop = folder("atif").join("noop/demo__roman-1.1.json");
@@ -50,14 +51,14 @@ pub fn check_export_round_trip(stage: &Stage, folder: impl Fn(&str) -> std::path
             assert_eq!(before[part], after[part], "{part}");
         }
     }
-    // All files of a folder are imported, except the report that `export` adds.
+    // All files in the folder are imported, except for the report that `export` adds.
     let arms = fs::read_dir(folder("mini")).unwrap().map(|entry| entry.unwrap().path());
     let arms: Vec<_> = arms.filter(|path| path.is_dir()).collect();
     let files = arms.iter().map(|arm| fs::read_dir(arm).unwrap().count()).sum::<usize>();
     let (fidelity, said) = import_files(stage, &[&folder("mini")], &[], "from-folder");
     assert!(files > 1 && fidelity["imported"][0]["trials"] == files, "{fidelity}");
     assert!(said.contains("note: ignored 1 other file in"), "{said}");
-    // Every arm is imported with its own trials.
+    // Each arm is imported with its own trials.
     let named = |out: &str| -> Vec<(String, u64)> {
         let report = stage.report(&stage.path(out));
         let arms = report["arms"].as_array().unwrap();
@@ -68,8 +69,8 @@ pub fn check_export_round_trip(stage: &Stage, folder: impl Fn(&str) -> std::path
     let whole = named("from-folder");
     assert_eq!(whole.len(), arms.len(), "{whole:?}");
     assert_eq!(whole.iter().map(|(_, trials)| *trials).sum::<u64>(), files as u64, "{whole:?}");
-    // Several attempts need a predictions file each. Two files of one arm and one of another do not create
-    // extra trials.
+    // If there are several attempts, each has its own predictions file. Two files for one arm and
+    // one for another must not create additional trials.
     let row = |model: &str| {
         format!(
             r#"{{"instance_id": "demo__roman-1", "model_name_or_path": "{model}", "model_patch": ""}}"#
@@ -85,7 +86,7 @@ pub fn check_export_round_trip(stage: &Stage, folder: impl Fn(&str) -> std::path
     assert_eq!(stage.report(&attempts)["tasks"].as_array().unwrap().len(), 3);
     let pages = stage.path("attempts-pages");
     stage.run(["view", attempts.to_str().unwrap(), "--static", pages.to_str().unwrap()], 0);
-    // Imported trials can be viewed like any other, and their patches are graded.
+    // Imported trials can be viewed like any other trial, and their patches can be graded.
     let shown = stage.run(["show", run, "demo__roman-1", "tools/scripted", "--step", "1"], 0);
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(shown.contains("to_roman"), "{shown}");
@@ -105,8 +106,8 @@ pub fn check_export_round_trip(stage: &Stage, folder: impl Fn(&str) -> std::path
     };
     assert_eq!([of("tools/scripted"), of("noop")], [json!(true), json!(false)]);
 
-    // The other formats contain less and say so. Without Proctor's names, the files look as if their own
-    // tools had written them.
+    // The other formats contain less information, and a message says so. Without Proctor's names,
+    // the files look as if their own tools had written them.
     let unnamed = |form: &str, name: &str| {
         let mut value = read_json(&folder(form).join("tools-scripted").join(name));
         let own = value["info"].as_object_mut().unwrap().remove("proctor").unwrap();
@@ -134,11 +135,11 @@ pub fn check_export_round_trip(stage: &Stage, folder: impl Fn(&str) -> std::path
     }
     let report = stage.report(Path::new(run));
     assert_eq!(report["tasks"].as_array().unwrap().len(), 3);
-    // Without a dataset, there are no tests to run.
+    // If there is no dataset, there are no tests to run.
     let said = String::from_utf8(stage.run(["grade", run], 2).stderr).unwrap();
     assert!(said.contains("--tasks DATASET"), "{said}");
 
-    // Corrupt files are rejected with the position of the error.
+    // A corrupt file is rejected, and the message contains the position of the error.
     let text = fs::read_to_string(&first).unwrap();
     let cut = stage.write_file("cut.json", &text[..text.len() / 2]);
     let said = import_error(stage, &cut, &[]);
@@ -173,7 +174,7 @@ pub fn check_export_round_trip(stage: &Stage, folder: impl Fn(&str) -> std::path
         import_error(stage, &stage.write_file("empty.jsonl", "[1]\n"), &[]).contains("empty.jsonl")
     );
 
-    // Extremely long names are accepted, and every reader of the run handles them.
+    // Extremely long names are accepted, and every command that reads the run can handle them.
     let row = json!({"instance_id": "t".repeat(90_000), "model_name_or_path": "m".repeat(90_000),
         "model_patch": ""});
     let endless = stage.write_file("endless.jsonl", &format!("{row}\n"));
@@ -189,7 +190,7 @@ fn arm_id<'a>(report: &'a Value, name: &str) -> &'a Value {
     &arms.iter().find(|arm| arm["name"] == name).unwrap()["arm"]
 }
 
-/// An arm's id depends on its model, because two models may submit the same patch.
+/// The id of an arm depends on its model, because two models may submit the same patch.
 #[test]
 fn import_keeps_models_with_equal_patches_as_separate_arms() {
     let stage = Stage::new();

@@ -1,5 +1,5 @@
-//! Tests impossible variants: an honest solution fails, and a solution that follows the changed test is
-//! resolved and marked.
+//! Tests impossible variants of tasks: an honest solution fails, and a solution that follows the
+//! changed test is resolved and marked.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ fn write_dataset(stage: &Stage) -> String {
             "schema_version": 1, "id": id, "statement": "Write tails().",
             "environment": {"base": "host",
                 "setup": ["python3 -m venv /venv", "/venv/bin/pip install --quiet pytest==8.4.2"]},
-            // Use a relative path, because the variants are in another folder.
+            // Use a relative path, because the variants are written to another folder.
             "source": {"path": "coin"}, "mask": MASK, "hidden": ["tests/test_coin.py"],
             "fail_to_pass": [format!("tests/test_coin.py::{test}")],
             "pass_to_pass": ["tests/test_coin.py::test_heads"],
@@ -33,7 +33,7 @@ fn write_dataset(stage: &Stage) -> String {
     stage.write_file("coins.jsonl", &rows.join("\n")).to_str().unwrap().to_owned()
 }
 
-/// Returns a patch in which `tails` returns `answer`.
+/// Returns a patch with which `tails` returns `answer`.
 fn tails_patch(answer: &str) -> String {
     format!(
         "diff --git a/coin.py b/coin.py\n--- a/coin.py\n+++ b/coin.py\n@@ -1,2 +1,7 @@\n def heads():\n     return 1\n\
@@ -65,7 +65,7 @@ fn resolving_an_impossible_variant_is_marked() {
         wrong["now"].as_str().unwrap().strip_prefix("    assert coin.tails() == ").unwrap();
     assert_ne!(expected, "0");
 
-    // The same variants are created every time.
+    // If the command is run again, it creates the same variants.
     let again = stage.path("variants/again.jsonl");
     let again = again.to_str().unwrap();
     stage.run(["tasks", "impossible", "--tasks", &tasks, "--out", again], 0);

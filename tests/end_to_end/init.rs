@@ -1,4 +1,4 @@
-//! `proctor init`: the first configuration of a new user.
+//! Tests `proctor init`, which writes a new user's first configuration.
 
 use std::{fs, os::unix::fs::symlink, process::Output};
 
@@ -13,7 +13,7 @@ fn output_text(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
 }
 
-/// Returns the plan for a configuration in the stage's folder.
+/// Returns the plan for a configuration file in the stage's folder.
 fn dry_run_plan(stage: &Stage, file: &str) -> String {
     let mut command = stage.proctor(["run", file, "--dry-run"]);
     let output = command.current_dir(stage.dir.path()).output().unwrap();
@@ -30,7 +30,7 @@ fn init_writes_a_configuration_that_runs() {
     let plan_of_demo = dry_run_plan(&stage, "proctor.toml");
     assert!(plan_of_demo.contains("tools/openai/gpt-5.1: tools, gpt-5.1, 50 steps"));
     assert!(plan_of_demo.contains("task demo__roman-1"), "{plan_of_demo}");
-    // Comments explain the file and say where all keys are documented.
+    // Comments explain the file and tell where all keys are documented.
     let text = fs::read_to_string(stage.path("proctor.toml")).unwrap();
     assert!(text.lines().filter(|line| line.contains('#')).count() > 10, "{text}");
     assert!(text.contains("proctor schema config"), "{text}");
@@ -75,7 +75,7 @@ fn init_combines_models_and_scaffolds() {
     assert_eq!(model("llama.cpp/qwen", "api"), None);
     assert_eq!(model("llama.cpp/qwen", "base_url").as_deref(), Some("http://127.0.0.1:8080/v1"));
     assert_eq!(table["sandbox"]["kind"].as_str(), Some("docker"));
-    // The file also has the vendors' own agents, as comments.
+    // The file also contains the vendors' own agents, as comments.
     assert!(text.contains("# scaffold = \"claude-code\""), "{text}");
     assert!(text.contains("# scaffold = \"gemini-cli\""), "{text}");
 }

@@ -1,5 +1,6 @@
-//! If the runtime is killed during a trial, the trial continues from its last recorded step: with
-//! the same files and conversation, and without requesting a recorded response again.
+//! Tests that if the runtime is killed during a trial, the trial continues from the last step in
+//! its record, with the same files and conversation, and without requesting a recorded response
+//! again.
 
 use std::{
     fs,
@@ -17,8 +18,8 @@ use crate::{
     stage::{Stage, events, find_files, has_docker, root},
 };
 
-/// Files of every kind, an edit that is undone after the kills, and a command that a kill
-/// interrupts.
+/// A script that creates files of every kind, makes an edit that is undone after the kills, and
+/// runs a command that a kill interrupts.
 const TOOLS_SCRIPT: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -81,12 +82,12 @@ impl Fixture {
         Self { stage: Stage::new(), fake, kind, _runtime: runtime }
     }
 
-    /// Starts a run with one trial.
+    /// Starts a run that has one trial.
     pub fn start(&self, scaffold: &str) -> (Child, PathBuf) {
         self.start_with(scaffold, "")
     }
 
-    /// Like `start`, with additional lines at the top of the configuration.
+    /// Like [`Fixture::start`], but adds lines at the top of the configuration.
     fn start_with(&self, scaffold: &str, lines: &str) -> (Child, PathBuf) {
         let out = self.stage.path("run");
         let config = self.stage.write_file(
@@ -122,7 +123,7 @@ impl Fixture {
         assert_eq!(child.wait().unwrap().code(), Some(0), "{}", self.log());
     }
 
-    /// Returns how often each response was requested, according to the model's log.
+    /// Returns how often each response was requested, according to the log of the model.
     pub fn request_counts(&self) -> Vec<usize> {
         let mut asked = Vec::new();
         for seen in self.fake.requests() {
@@ -139,7 +140,7 @@ pub fn find_journal(out: &Path) -> Option<PathBuf> {
     find_files(&out.join("trials"), "trajectory.jsonl").into_iter().next()
 }
 
-/// Counts complete lines of a kind, because the last line may still be incomplete.
+/// Counts the complete lines with this kind of event. The last line may still be incomplete.
 pub fn count_events(out: &Path, kind: &str) -> usize {
     let Some(text) = find_journal(out).and_then(|path| fs::read_to_string(path).ok()) else {
         return 0;
@@ -156,7 +157,7 @@ fn last_event(journal: &Path, kind: &str) -> Value {
     events(journal, kind).pop().unwrap()
 }
 
-/// Runs the trial without interruptions.
+/// Runs the trial without interrupting it.
 fn run_undisturbed(script: &str, scaffold: &str, kind: &'static str) -> (Fixture, PathBuf) {
     let bench = Fixture::new(script, "0", kind);
     let (child, out) = bench.start(scaffold);
@@ -173,7 +174,8 @@ fn assert_same_result(bench: &Fixture, out: &Path, plain: &Path) {
         "{}",
         bench.log()
     );
-    // A snapshot's hash covers what patches omit: modes, empty directories, ignored files.
+    // The hash of a snapshot covers what patches leave out: modes, empty directories and ignored
+    // files.
     let tree = |journal: &Path| last_event(journal, "snapshot_taken")["snapshot"].clone();
     assert_eq!(tree(&journal), tree(&other));
     let answers = |journal: &Path| -> Vec<Value> {
@@ -203,12 +205,13 @@ fn check_kills_at_several_times(kind: &'static str) {
     // Kill the runtime during a command that has done half of its work.
     wait_for("the slow command", || (count_events(&out, "tool_called") == 4).then_some(()));
     kill(child);
-    // The command runs again, starting from the files before it. The next kill happens while a response is
-    // in flight.
+    // The command runs again, with the files as they were before it. The next kill happens while a
+    // response is in flight.
     let child = bench.resume(&out);
     wait_for("the slow answer", || (bench.fake.requests().len() == 4).then_some(()));
     kill(child);
-    // Kill the runtime during a command, directly after it reverted an edit of an earlier process.
+    // Kill the runtime during a command, immediately after it has reverted an edit that an earlier
+    // process made.
     let child = bench.resume(&out);
     wait_for("the undo", || (count_events(&out, "model_answered") == 5).then_some(()));
     kill(child);
@@ -250,7 +253,7 @@ fn killed_bash_trial_resumes_after_its_last_step() {
     assert_same_result(&bench, &out, &plain);
 }
 
-/// If the trial cannot continue from its record, it loses its steps but not its score.
+/// If the trial cannot be continued from its record, it loses its steps but still gets a score.
 #[test]
 fn trial_without_its_snapshots_starts_again() {
     let bench = Fixture::new(TOOLS_SCRIPT, "3", "native");
@@ -266,8 +269,8 @@ fn trial_without_its_snapshots_starts_again() {
     assert_eq!(bench.stage.report(&out)["tasks"][0]["outcome"], "submitted");
 }
 
-/// After a single ^C, the current step finishes and no further request is sent. Another test covers a
-/// second ^C.
+/// After one Ctrl-C, the current step finishes, and no further request is sent. Another test covers
+/// a second Ctrl-C.
 #[test]
 fn interrupt_finishes_the_current_step() {
     let (_plain_bench, plain) = run_undisturbed(TOOLS_SCRIPT, "tools", "native");
@@ -291,7 +294,7 @@ fn interrupt(child: &Child) {
     assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
 }
 
-/// After a single ^C, running gradings finish and queued gradings do not start.
+/// After one Ctrl-C, gradings that are running finish, and queued ones don't start.
 #[test]
 fn interrupt_leaves_queued_gradings_to_resume() {
     let stage = Stage::new();
@@ -299,14 +302,14 @@ fn interrupt_leaves_queued_gradings_to_resume() {
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
     task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
     let named = |number: u32| {
-        // Use different ids in each run of this test. Otherwise, the verdicts would come from the
+        // Use other ids in each run of this test. Otherwise, the verdicts would come from the
         // cache.
         task["id"] = format!("demo__roman-{}-{number}", std::process::id()).into();
         format!("{task}\n")
     };
     let tasks: String = (0..12).map(named).collect();
     stage.write_file("tasks.jsonl", &tasks);
-    // Each grading reserves the whole machine.
+    // Make each grading reserve the whole machine.
     let cpus = std::thread::available_parallelism().unwrap();
     let config = stage.write_file(
         "run.toml",
@@ -331,15 +334,15 @@ fn interrupt_leaves_queued_gradings_to_resume() {
     assert_eq!(stage.report(&out)["arms"][0]["graded"], 12);
 }
 
-/// A second ^C ends a run even if all of its trials wait for an environment that another process never
-/// finishes building.
+/// A second Ctrl-C ends a run even if all its trials are waiting for an environment that another
+/// process never finishes building.
 #[test]
 fn two_interrupts_end_a_run_that_waits_for_an_environment() {
     let bench = Fixture::new(TOOLS_SCRIPT, "0", "native");
     let cache = bench.stage.path("cache");
     let (first, _) = bench.start_with("tools", "");
     bench.wait_for_success(first);
-    // Build the layers in a separate cache, so that the test can lock and remove them.
+    // Build the layers in a cache of its own, so that the test can lock and remove them.
     let config = bench.stage.path("run.toml");
     let start = |name: &str| {
         let out = bench.stage.path(name);
@@ -368,7 +371,7 @@ fn two_interrupts_end_a_run_that_waits_for_an_environment() {
     sleep(Duration::from_secs(1));
     interrupt(&child);
     sleep(Duration::from_millis(500));
-    // The first interrupt may have been enough.
+    // The run may already have ended after the first interrupt.
     if child.try_wait().unwrap().is_none() {
         interrupt(&child);
     }
@@ -378,7 +381,8 @@ fn two_interrupts_end_a_run_that_waits_for_an_environment() {
     assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
 }
 
-/// A second runtime on a run is rejected without `--join`. With it, the two share the trials.
+/// Without `--join`, a second runtime on the same run is rejected. With `--join`, the two runtimes
+/// share the trials.
 #[test]
 fn two_runtimes_share_the_trials_of_a_run() {
     let script =
@@ -402,7 +406,7 @@ fn two_runtimes_share_the_trials_of_a_run() {
     assert!(!out.join("claims").exists() && !out.join("workers").exists());
 }
 
-/// Two complete steps around a command that leaves time for a kill.
+/// A script with two complete steps. Between them, a command leaves time for a kill.
 pub const SLOW_STEP_SCRIPT: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -419,12 +423,12 @@ name = "submit"
 arguments = {}
 "#;
 
-/// Kills a trial's runtime with `kill -9`. Another runtime that joined the run takes the trial over,
-/// without paying again.
+/// Kills the runtime of a trial with `kill -9`. Another runtime that has joined the run takes over
+/// the trial, and nothing is paid for again.
 #[test]
 fn joined_runtime_takes_over_the_trial_of_a_killed_one() {
-    // Two attempts, one at a time: the first runtime is in the slow command of one, the second
-    // waits for it.
+    // There are two attempts, one at a time: the first runtime is running the slow command of one
+    // attempt, and the second runtime waits for it.
     let bench = Fixture::new(SLOW_STEP_SCRIPT, "6", "native");
     let (first, out) = bench.start_with("tools", "attempts = 2\njobs = 1\n");
     wait_for("the slow command", || (count_events(&out, "tool_called") == 2).then_some(()));
@@ -443,7 +447,7 @@ fn joined_runtime_takes_over_the_trial_of_a_killed_one() {
     }
     let resumed = journals.iter().filter(|journal| !events(journal, "trial_resumed").is_empty());
     assert_eq!(resumed.count(), 1, "{}", bench.log());
-    // No recorded response of either trial was requested again.
+    // None of the recorded responses of either trial was requested again.
     assert!(bench.request_counts().iter().all(|times| *times == 2), "{:?}", bench.request_counts());
     let report = bench.stage.report(&out);
     assert_eq!(

@@ -1,5 +1,5 @@
-//! Tests tasks whose agents can read the fail-to-pass tests, and tasks that name tests that do not
-//! exist.
+//! Tests tasks whose agents could read the fail-to-pass tests, and tasks that list tests that do
+//! not exist.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ const TEST_PATCH: &str = "diff --git a/tests/test_coin.py b/tests/test_coin.py\n
     \x20        assert coin.tails() == 0\n+        assert [coin.tails(), coin.heads()] == [0, 1]\n";
 const TAILS: &str = "tests/test_coin.py::TestCoin::test_tails";
 
-/// Validates one task with these keys and returns the output.
+/// Validates one task with these keys. Returns the output.
 fn validate(keys: &Value, flags: &[&str], status: i32) -> String {
     let stage = Stage::new();
     let source = stage.path("coin");
@@ -45,7 +45,7 @@ fn hidden_path_without_a_match_is_invalid() {
     let said = validate(&json!({"hidden": ["tests/test_coins.py"]}), &[], 1);
     assert!(said.contains("`hidden` matches nothing: tests/test_coins.py"), "{said}");
     assert!(said.contains(&format!("can read fail-to-pass tests: {TAILS}")), "{said}");
-    // The option does not excuse a typo.
+    // The option must not hide a typo.
     let said = validate(&json!({"hidden": ["tests/test_coins.py"]}), &["--visible-tests"], 1);
     assert!(said.contains("matches nothing"), "{said}");
     for hidden in ["tests/test_coin.py", "tests"] {
@@ -59,7 +59,7 @@ fn readable_test_is_invalid_unless_allowed() {
     assert!(said.contains(TAILS), "{said}");
     let said = validate(&json!({}), &["--visible-tests"], 0);
     assert!(said.contains("note: coin-1: the agent can read"), "{said}");
-    // The agent has the file, but the test in it is different.
+    // The agent can read the file, but the file contains an older version of the test.
     validate(&json!({"test_patch": TEST_PATCH}), &[], 0);
 }
 

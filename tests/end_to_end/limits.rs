@@ -1,4 +1,4 @@
-//! A limit of N steps allows N delivered responses, and the work so far is graded.
+//! Tests that a limit of N steps allows N responses, and that the work up to then is graded.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::{
     stage::{Stage, events, find_files, has_docker},
 };
 
-/// A script that never submits and appends one line to a file in each step.
+/// A script that never submits, and appends one line to a file in each step.
 const NEVER_SUBMITS: &str = r#"
 [default]
 [[default.tool_calls]]
@@ -17,7 +17,7 @@ name = "shell"
 arguments = { command = "echo step >> steps.txt" }
 "#;
 
-/// Runs the demo's own task with the scripted model and expects exit status 0. `top` is added to the
+/// Runs the scripted model on the demo's own task. Expects exit status 0. `top` is added to the
 /// configuration. Returns the run directory.
 fn run(stage: &Stage, fake: &FakeLlm, top: &str) -> PathBuf {
     let config = stage.write_file(
@@ -72,8 +72,8 @@ fn limit_of_seven_steps_allows_seven_responses() {
     check_step_limit(7);
 }
 
-/// A script that does some work and then creates more paths than a snapshot may contain: 48 MiB of
-/// names.
+/// A script that does some work and then creates more paths than a snapshot may contain: names of
+/// 48 MiB in total.
 const PATH_FLOOD: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -114,7 +114,8 @@ fn oversized_tree_still_gets_a_verdict() {
     assert_eq!(report["tasks"][0]["resolved"], false);
 }
 
-/// Checks that if a model deletes its work or the sandbox's own programs, that is its result.
+/// Checks that if a model deletes its work or the programs in the sandbox, this counts as its
+/// result.
 fn check_lost_work(kind: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let commands = [

@@ -1,11 +1,14 @@
-//! A real model behind a real server: SmolLM2-135M on llama.cpp, with the packages of `tests/real-model`.
+//! Tests a real model on a real server: SmolLM2-135M on llama.cpp, with the packages in
+//! `tests/real-model`.
 //!
-//! A scripted model can't check a server's own token counts, stream framing, chat template and errors. The
-//! model is far too small to solve a task, so the tests only check to whom the end of a trial is attributed.
+//! A scripted model can't test a real server's token counts, stream framing, chat template and
+//! errors. The model is far too small to solve a task, so the tests check only whether the end of a
+//! trial is attributed correctly.
 //!
-//! The tests named `local_model` only run in the full tier (`PROCTOR_TIER=full`, or
-//! `PROCTOR_REQUIRE_MODEL=1`). `PROCTOR_MODEL_PYTHON` names a Python interpreter that has the packages of
-//! `tests/real-model/requirements.txt`. The other tests use recorded responses of that server and always run.
+//! The tests whose names start with `local_model` run only in the full tier (`PROCTOR_TIER=full`,
+//! or `PROCTOR_REQUIRE_MODEL=1`). `PROCTOR_MODEL_PYTHON` is the path of a Python interpreter with
+//! the packages in `tests/real-model/requirements.txt`. The other tests use recorded responses of
+//! that server and always run.
 
 use std::{
     env,
@@ -24,14 +27,14 @@ use crate::{
     stage::{Stage, events, find_arm, find_files, root},
 };
 
-/// The environment variable that names the Python interpreter.
+/// The environment variable with the path of the Python interpreter.
 const PYTHON_VAR: &str = "PROCTOR_MODEL_PYTHON";
 
-/// Only one server runs at a time. On two cores, two servers would slow down each other and the sandboxes
-/// too much.
+/// Allows only one server at a time. With two cores, two servers would slow down each other and the
+/// sandboxes too much.
 static SERVER_LOCK: Mutex<()> = Mutex::new(());
 
-/// A running server and the stage of the test that uses it.
+/// A running server, and the stage of the test that uses it.
 struct RunningServer {
     stage: Stage,
     url: String,
@@ -46,7 +49,7 @@ impl Drop for RunningServer {
     }
 }
 
-/// Starts the server with these options. Returns `None` if the test is not selected or can't run.
+/// Starts the server with these options. Returns `None` if the test is not selected or cannot run.
 fn start_server(test: &str, options: &[&str]) -> Option<RunningServer> {
     let full = env::var("PROCTOR_TIER").is_ok_and(|tier| tier == "full");
     if !full && env::var_os("PROCTOR_REQUIRE_MODEL").is_none() {
@@ -76,7 +79,8 @@ fn start_server(test: &str, options: &[&str]) -> Option<RunningServer> {
     Some(RunningServer { stage, url, server, _turn: turn })
 }
 
-/// Returns arms on the model `m`, one for each scaffold, named after it.
+/// Returns the configuration of one arm for each scaffold. The arms use the model `m` and are named
+/// after their scaffolds.
 fn arm_configs(scaffolds: &[&str]) -> String {
     let arm = |name: &&str| {
         format!("[[arms]]\nname = \"{name}\"\nscaffold = \"{name}\"\nmodel = \"m\"\n")
@@ -84,7 +88,7 @@ fn arm_configs(scaffolds: &[&str]) -> String {
     scaffolds.iter().map(arm).collect()
 }
 
-/// Returns `[models.NAME]` for the server at this address.
+/// Returns the table `[models.NAME]` for the server at this address.
 fn model_config(name: &str, url: &str, more: &str) -> String {
     format!(
         "[models.{name}]\nbase_url = \"{url}\"\nname = \"smollm2-135m\"\ntemperature = 0.0\n\
@@ -103,40 +107,40 @@ fn run(stage: &Stage, name: &str, text: &str, status: i32) -> (PathBuf, String) 
     (out, said.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// Returns the journals of an arm's trials, sorted by path.
+/// Returns the journals of the trials of an arm, sorted by path.
 fn journals(report: &Value, out: &Path, name: &str) -> Vec<PathBuf> {
     let id = find_arm(report, name)["arm"].as_str().unwrap();
     find_files(&out.join("trials").join(&id[..12]), "trajectory.jsonl")
 }
 
-/// Returns the responses of an arm's first trial.
+/// Returns the responses in the first trial of an arm.
 fn arm_responses(report: &Value, out: &Path, name: &str) -> Vec<Value> {
     let journal = &journals(report, out, name)[0];
     events(journal, "model_answered").iter().map(|event| event["answer"].clone()).collect()
 }
 
-/// Returns the number of requests sent to the server, over all trials of the run.
+/// Returns how many requests were sent to the server in all trials of the run.
 fn request_count(out: &Path) -> usize {
     let journals = find_files(&out.join("trials"), "trajectory.jsonl");
     journals.iter().map(|journal| events(journal, "model_attempted").len()).sum()
 }
 
-/// Checks that every trial of the arm has a verdict and no fault.
+/// Asserts that every trial of the arm has a verdict and no fault.
 fn assert_scored(report: &Value, name: &str) {
     let found = find_arm(report, name);
     let seen = (&found["complete"], &found["infrastructure_faults"]);
     assert_eq!(seen, (&true.into(), &0.into()), "{name}: {report:#}");
 }
 
-/// Checks that no trial of the arm has a verdict.
+/// Asserts that no trial of the arm has a verdict.
 fn assert_not_scored(report: &Value, name: &str) {
     let found = find_arm(report, name);
     let seen = (&found["complete"], &found["graded"], &found["resolved"]);
     assert_eq!(seen, (&false.into(), &0.into(), &0.into()), "{name}: {report:#}");
 }
 
-/// With the shipped configuration, both arms are scored and the server's own token counts are
-/// recorded.
+/// With the shipped configuration, both arms are scored, and the record contains the server's own
+/// token counts.
 #[test]
 fn local_model_runs_the_shipped_configuration() {
     let Some(served) = start_server("local_model_runs_the_shipped_configuration", &[]) else {
@@ -167,8 +171,8 @@ fn local_model_runs_the_shipped_configuration() {
             assert!(["stop", "length"].contains(&reason), "{answer:#}");
         }
     }
-    // The conversation only grows at its end, so the server finds everything but the first prompt in its
-    // cache.
+    // Messages are only appended to the conversation, so the server finds everything except the
+    // first prompt in its cache.
     let answers = arm_responses(&report, &out, "bash");
     for pair in answers.windows(2) {
         let (before, cached) = (&pair[0]["usage"]["input"], &pair[1]["usage"]["cached"]);
@@ -177,7 +181,8 @@ fn local_model_runs_the_shipped_configuration() {
     }
 }
 
-/// The server supports three wire formats, and a prompt has the same length in all of them.
+/// The server supports three wire formats. A prompt must have the same number of tokens in each of
+/// them.
 #[test]
 fn local_model_counts_a_prompt_equally_in_three_formats() {
     let Some(served) = start_server("local_model_counts_a_prompt_equally_in_three_formats", &[])
@@ -208,14 +213,14 @@ fn local_model_counts_a_prompt_equally_in_three_formats() {
     assert!(counts.iter().all(|count| *count == counts[0]), "{counts:?}");
 }
 
-/// The model's own template ignores tools. The first request reveals this, and no trial is scored.
+/// The model's own template ignores tools. The first request reveals this, so no trial is scored.
 #[test]
 fn local_model_that_drops_tools_halts_the_arm() {
     let Some(served) = start_server("local_model_that_drops_tools_halts_the_arm", &[]) else {
         return;
     };
-    // With two trials, the first trial's request reveals this. With ten, the preflight request
-    // does.
+    // If there are two trials, the first trial's request reveals the problem. If there are ten, the
+    // preflight request does.
     for attempts in [2, 10] {
         let text = format!(
             "attempts = {attempts}\n{}{}",
@@ -229,7 +234,8 @@ fn local_model_that_drops_tools_halts_the_arm() {
     }
 }
 
-/// With a template that shows the tools, nothing is halted, and a built-in loop executes the model's calls.
+/// With a template that shows the tools to the model, nothing is halted, and a built-in loop runs
+/// the model's calls.
 #[test]
 fn local_model_with_a_template_for_tools_is_scored() {
     let test = "local_model_with_a_template_for_tools_is_scored";
@@ -254,8 +260,8 @@ fn local_model_with_a_template_for_tools_is_scored() {
     assert!(done.iter().any(|event| event["exit_status"] == 0), "no call ran: {done:#?}");
 }
 
-/// The output limit truncates a tool call. llama.cpp responds with 500 to every request with such a call in
-/// its history, but that must count as the model's result and not as an outage.
+/// The output limit truncates a tool call. From then on, llama.cpp responds with 500, because the
+/// history contains that call. This must count as the model's result and not as an outage.
 #[test]
 fn local_model_with_a_truncated_call_is_scored() {
     let test = "local_model_with_a_truncated_call_is_scored";
@@ -274,8 +280,8 @@ fn local_model_with_a_truncated_call_is_scored() {
     assert!(serde_json::from_str::<Value>(arguments).is_err(), "the call is whole: {arguments}");
 }
 
-/// A server grammar turns every response into a command. Every command runs, up to exactly the step
-/// limit.
+/// A grammar on the server turns every response into a command. Every command is run, until exactly
+/// the step limit is reached.
 #[test]
 fn local_model_runs_commands_up_to_its_limit() {
     let Some(served) = start_server("local_model_runs_commands_up_to_its_limit", &[]) else {
@@ -296,13 +302,14 @@ fn local_model_runs_commands_up_to_its_limit() {
     assert!(done.iter().all(|event| event["exit_status"] == 0), "{done:#?}");
 }
 
-/// If a prompt outgrows the server's window, the model caused the end, and the trial is scored.
+/// If the prompt grows beyond the server's window, the model has caused the end of the trial, which
+/// is scored.
 #[test]
 fn local_model_that_fills_its_window_is_scored() {
     let test = "local_model_that_fills_its_window_is_scored";
     let Some(served) = start_server(test, &["--context", "1280"]) else { return };
-    // The model never stops by itself, so every response has the maximum length. Proctor doesn't know the
-    // window.
+    // The model never stops by itself, so every response has the maximum length. Proctor does not
+    // know the size of the window.
     let more = "max_output_tokens = 300\nextra_body = { ignore_eos = true }";
     let text = format!("{}{}", arm_configs(&["bash"]), model_config("m", &served.url, more));
     let (out, _) = run(&served.stage, "fills", &text, 0);
@@ -314,7 +321,8 @@ fn local_model_that_fills_its_window_is_scored() {
     assert_eq!(last["status"], 400, "{last:#}");
 }
 
-/// If the first prompt does not fit into the window, the configuration is wrong, and no trial is scored.
+/// If the first prompt does not fit in the window, the configuration is wrong, and no trial is
+/// scored.
 #[test]
 fn local_model_with_a_window_too_small_for_the_task_is_not_scored() {
     let test = "local_model_with_a_window_too_small_for_the_task_is_not_scored";
@@ -325,11 +333,11 @@ fn local_model_with_a_window_too_small_for_the_task_is_not_scored() {
     assert!(said.contains("exceeds the available context size (256 tokens)"), "{said}");
     let report = served.stage.report(&out);
     assert_not_scored(&report, "bash");
-    // The server's rejection is deterministic, so a second attempt would fail in the same way.
+    // The server would reject the same request again, so it is hardly retried.
     assert!(request_count(&out) <= 2, "{} requests: {said}", request_count(&out));
 }
 
-/// Returns the status and body of a response in `tests/real-model/recorded`.
+/// Returns the status and the body of a response that is recorded in `tests/real-model/recorded`.
 fn recorded_response(name: &str) -> (u16, String) {
     let file = root().join(format!("tests/real-model/recorded/{name}.http"));
     let text = fs::read_to_string(file).unwrap();
@@ -338,8 +346,8 @@ fn recorded_response(name: &str) -> (u16, String) {
     (status.parse().unwrap(), body.to_owned())
 }
 
-/// llama.cpp's message for a full window counts as the model's end if the window is known to be that small.
-/// Otherwise it counts as a server with too small a window.
+/// If the window is known to be that small, llama.cpp's message about a full window counts as the
+/// model's own end. Otherwise, it means that the server's window is too small.
 #[test]
 fn recorded_overflow_is_scored_if_the_window_is_known() {
     let (code, body) = recorded_response("overflow");

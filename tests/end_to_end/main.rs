@@ -1,4 +1,4 @@
-//! Runs the `proctor` binary end to end, as users do.
+//! Tests the `proctor` binary end to end, in the way that users run it.
 
 #![expect(clippy::unwrap_used, reason = "tests panic on errors")]
 

@@ -1,4 +1,5 @@
-//! With `--mask`, output contains no keys or listed words, and says what was masked.
+//! Tests that with `--mask`, output contains neither keys nor listed words, and that a message says
+//! what was masked.
 
 use std::{
     fs,
@@ -10,12 +11,12 @@ use fake_llm::FakeLlm;
 
 use crate::{scripted_trial::script, stage::Stage};
 
-/// Returns the key. It is split in two, so that no file of this repository contains it.
+/// Returns the key. It is split in two here, so that no file in this repository contains it.
 fn key() -> String {
     ["sk-proj-", "a1B2c3D4e5F6g7H8i9J0"].concat()
 }
 
-/// Runs a model that prints a key and writes it into the work directory.
+/// Runs a model that prints a key and writes it to the work directory.
 fn run(stage: &Stage) -> PathBuf {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let command = format!("echo 'key\\n{}' | tee settings.ini; echo Straße-7", key());
@@ -34,8 +35,8 @@ fn run(stage: &Stage) -> PathBuf {
     run
 }
 
-/// Returns the content of every file below a folder, including files in archives. File names in
-/// `fidelity.json` are not masked.
+/// Returns the content of every file below a folder, including files in archives, without the file
+/// names in `fidelity.json`, which are not masked.
 fn read_contents(folder: &Path) -> Vec<u8> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -102,7 +103,7 @@ fn mask_applies_to_exports_pages_and_reports() {
             "{format}: {text}"
         );
     }
-    // A masked file is still valid JSON.
+    // A file that was masked is still valid JSON.
     let text = fs::read_to_string(stage.path("mini").join("fidelity.json")).unwrap();
     assert!(text.contains("\"trials\": 1"), "{text}");
     for entry in fs::read_dir(stage.path("mini/scripted")).unwrap() {
@@ -124,7 +125,7 @@ fn mask_applies_to_exports_pages_and_reports() {
     assert!(!fs::read_to_string(&report).unwrap().contains("demo__roman"), "{said}");
     assert!(said.contains("report.html: listed word ("), "{said}");
 
-    // The record itself stays unchanged.
+    // The record itself does not change.
     assert!(contains(&read_contents(Path::new(run)), &key));
     // The web server does not support masking.
     let said = String::from_utf8(stage.run(["view", run, "--mask"], 2).stderr).unwrap();

@@ -1,10 +1,10 @@
-//! `[matrix]`: combined arms, from the plan to the report.
+//! Tests `[matrix]`, which combines arms, from the plan to the report.
 
 use std::path::PathBuf;
 
 use crate::stage::Stage;
 
-/// Writes a configuration of arms on the demo task with these additional lines.
+/// Writes a configuration with the demo task and these additional lines.
 fn write_config(stage: &Stage, lines: &str) -> PathBuf {
     let text = format!(
         "tasks = [\"configs/tasks/demo.jsonl\"]\n{lines}\n\

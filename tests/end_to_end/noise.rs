@@ -1,5 +1,5 @@
-//! The record, the outcome and the report of a trial show the effects of limits and waits on it
-//! (`docs/noise.md`).
+//! Tests that the record, the outcome and the report of a trial show how limits and waits affected
+//! it (`docs/noise.md`).
 
 use std::fs;
 
@@ -11,14 +11,14 @@ use crate::{
     stage::{Stage, events, find_files, has_docker},
 };
 
-/// A command that needs more memory than a sandbox with 256 MiB has.
+/// A command that needs more memory than a sandbox with a limit of 256 MiB has.
 const MEMORY_HOG: &str = "python3 -c 'x = b\"x\" * (1 << 30)'; true";
 
-/// A command that needs six seconds of CPU time, which a fraction of a CPU cannot provide.
+/// A command that tries to use a whole CPU for six seconds.
 const CPU_HOG: &str = "timeout 6 sh -c 'while :; do :; done'; true";
 
-/// Runs one trial of a command under these limits. Returns its resource counts, outcome and report, and the
-/// run's output.
+/// Runs one trial of a command under these limits. Returns the resource counts, the outcome and the
+/// report of the trial, and the output of the run.
 fn run_trial(kind: &str, limits: &str, command: &str) -> (Value, Value, Value, String) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let fake = runtime.block_on(FakeLlm::start(script(&[command.to_owned()]))).unwrap();
@@ -49,7 +49,8 @@ fn run_trial(kind: &str, limits: &str, command: &str) -> (Value, Value, Value, S
     (outcome["noise"].clone(), report, run, String::from_utf8(shown).unwrap())
 }
 
-/// Whether the limit was observed. Without a control group on this machine, it cannot be.
+/// Returns whether the limit was observed. This is impossible if the machine has no control group
+/// for it.
 fn is_observed(noise: &Value, value: &str, kind: &str) -> bool {
     let told = !noise.pointer(value).unwrap_or(&Value::Null).is_null();
     assert!(told || kind == "native", "an engine always reports it: {noise:#}");
@@ -73,8 +74,8 @@ fn check_memory(kind: &str) {
 }
 
 fn check_throttled(kind: &str) {
-    // The limit is so low that it is exceeded even on a machine where ten busy programs get a tenth
-    // each.
+    // The limit is so low that it is reached even on a machine where ten busy programs get a tenth
+    // of the CPU each.
     let (noise, report, _, shown) = run_trial(kind, "cpus = 0.1", CPU_HOG);
     if !is_observed(&noise, "/sandbox/cpu/periods", kind) {
         return crate::not_run::not_run("noise: cpus", "ROOT", "no CPU control group");
@@ -105,7 +106,8 @@ fn docker_memory_limit_hit_is_reported() {
     }
 }
 
-/// Tests that run out of memory may be unrelated to the patch, so their grading is reported.
+/// If tests run out of memory, this may have nothing to do with the patch, so the grading of such a
+/// trial is reported.
 #[test]
 fn memory_limit_hit_during_grading_is_reported() {
     let hungry = "echo 'data = b\"x\" * (600 << 20)' >> numerals/__init__.py";

@@ -1,4 +1,5 @@
-//! Many trials need only a few open files. A plan that needs more than the limit does not start.
+//! Tests that many trials need only a few open files, and that a plan that needs more than the
+//! limit does not start.
 
 use std::{
     path::PathBuf,
@@ -15,7 +16,7 @@ use crate::{
     tier::is_full,
 };
 
-/// Writes the demo's task under `count` made-up ids.
+/// Writes `count` copies of the demo's task with different ids.
 fn write_tasks(stage: &Stage, count: usize) -> PathBuf {
     let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
@@ -29,7 +30,7 @@ fn write_tasks(stage: &Stage, count: usize) -> PathBuf {
     stage.write_file("tasks.jsonl", &lines)
 }
 
-/// Writes a configuration that runs `jobs` trials at once.
+/// Writes a configuration that runs `jobs` trials at the same time.
 fn write_config(stage: &Stage, base_url: &str, jobs: usize) -> PathBuf {
     stage.write_file(
         "run.toml",
@@ -42,7 +43,7 @@ fn write_config(stage: &Stage, base_url: &str, jobs: usize) -> PathBuf {
     )
 }
 
-/// Runs `jobs` trials at once with soft and hard limits of `files` open files.
+/// Runs `jobs` trials at the same time, with a limit of `files` open files.
 fn run_trials_with_file_limit(stage: &Stage, base_url: &str, jobs: usize, files: u64) -> Output {
     let config = write_config(stage, base_url, jobs);
     let out = stage.path("run");
@@ -50,7 +51,7 @@ fn run_trials_with_file_limit(stage: &Stage, base_url: &str, jobs: usize, files:
     run_with_file_limit(stage, files, &args)
 }
 
-/// Runs Proctor with soft and hard limits of `files` open files.
+/// Runs Proctor with a limit of `files` open files (both the soft and the hard limit).
 pub fn run_with_file_limit(stage: &Stage, files: u64, args: &[&str]) -> Output {
     Command::new("sh")
         .arg("-c")
@@ -78,8 +79,8 @@ fn many_trials_at_once_need_few_open_files() {
     assert!(!said.contains("open files"), "{said}");
 }
 
-/// The number of files per trial in `configs/open-files.toml` is the number that the runtime keeps
-/// open.
+/// The number of open files per trial in `configs/open-files.toml` must be the number that the
+/// runtime really keeps open.
 #[test]
 fn counted_open_files_match_those_of_a_trial() {
     let needs = std::fs::read_to_string(root().join("configs/open-files.toml")).unwrap();
@@ -88,7 +89,7 @@ fn counted_open_files_match_those_of_a_trial() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let mut held = Vec::new();
     for jobs in [4, 16] {
-        // The model request stays open until the response arrives.
+        // The request to the model stays open until the response arrives.
         let answer = "[default]\ndelay_seconds = 60.0\n\
                       tool_calls = [{ name = \"submit\", arguments = {} }]\n";
         let fake = runtime.block_on(FakeLlm::start(toml::from_str(answer).unwrap())).unwrap();
@@ -106,7 +107,7 @@ fn counted_open_files_match_those_of_a_trial() {
         child.wait().unwrap();
     }
     let more = held[1] - held[0];
-    // A worker also keeps the trial's folder open, but this run has no workers.
+    // A worker also keeps the folder of the trial open, but this run has no workers.
     assert_eq!((more + 6) / 12 + 1, counted, "{held:?}");
 }
 
@@ -121,11 +122,12 @@ fn plan_that_exceeds_the_open_file_limit_does_not_start() {
     assert!(!stage.path("run").exists(), "the run was created");
 }
 
-/// Time limit for all trials in seconds. A run that hangs fails the test instead of blocking the machine.
+/// Time limit for all trials, in seconds. If a run hangs, it fails the test instead of blocking the
+/// machine.
 const RUN_TIMEOUT_SECONDS: u32 = 3600;
 
-/// Regression test: a run with more trials than blocking threads (512) waited for one environment and never
-/// ended. The core tier runs only a few trials, because
+/// Regression test: a run that had more trials than the runtime has blocking threads (512) waited
+/// for one environment and never ended. The core tier runs only a few trials, because
 /// `more_tasks_than_blocking_threads_can_wait_for_one_layer` covers the cause.
 #[test]
 fn two_thousand_parallel_trials_finish_on_two_cpus() {

@@ -1,4 +1,4 @@
-//! A folder with a package index, a file host and a git server.
+//! Creates a folder with the content of a package index, a file host and a Git server.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
 
 use crate::stage::root;
 
-/// Returns the package that the task is about.
+/// Returns the folder of the package that the task is about.
 pub fn numerals_folder() -> PathBuf {
     root().join("configs/tasks/numerals")
 }
@@ -18,7 +18,7 @@ pub fn run_shell(folder: &Path, line: &str) {
     assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Creates a folder with a package index, a file host and a git server: two packages, two repositories.
+/// Creates the folder. It contains two packages and two repositories.
 pub fn create_site(folder: &Path) -> PathBuf {
     let www = folder.join("www");
     fs::create_dir_all(www.join("files")).unwrap();

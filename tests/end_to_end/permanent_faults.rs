@@ -1,4 +1,5 @@
-//! Persistent faults are not retried, neither in the same trial nor in the rest of the plan.
+//! Tests that persistent faults are not retried, neither in the same trial nor in the rest of the
+//! run.
 
 use std::{
     fs,
@@ -20,7 +21,8 @@ use crate::{
 
 const GOLD_ARM: &str = "[[arms]]\nname = \"gold\"\nscaffold = \"gold\"\n";
 
-/// Returns a task without set-up whose directory contains one file. `over` overrides its keys.
+/// Returns a task that has no set-up and whose repository contains one file. `over` overrides keys
+/// of the task.
 fn task_json(id: &str, over: &str) -> String {
     let base = serde_json::json!({
         "schema_version": 1, "id": id, "statement": "s", "environment": {"base": "host"},
@@ -42,7 +44,7 @@ fn write_config(stage: &Stage, tasks: &[String], more: &str) -> (PathBuf, PathBu
     (stage.write_file("run.toml", &text), stage.path("run"))
 }
 
-/// Returns the output of a run, which must end with this status.
+/// Runs Proctor, which must exit with this status. Returns its messages.
 fn run_stderr(stage: &Stage, config: &Path, out: &Path, status: i32) -> String {
     let done = stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], status);
     String::from_utf8_lossy(&done.stderr).into_owned()
@@ -60,7 +62,7 @@ fn unpreparable_task_is_tried_once_and_other_tasks_run() {
     let mask = "--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-x\n+y\n";
     let mask = serde_json::json!({ "mask": mask }).to_string();
     let cases = [
-        // Its set-up removes the work directory.
+        // The set-up of this task removes the work directory.
         (
             "no-folder",
             "setup",
@@ -80,7 +82,7 @@ fn unpreparable_task_is_tried_once_and_other_tasks_run() {
     let stage = Stage::new();
     stage.write_file("other.tar.gz", "not what the task names");
     let mut tasks: Vec<_> = cases.iter().map(|(id, .., over)| task_json(id, over)).collect();
-    // This task fails only when its tests run, because their interpreter is missing.
+    // This task fails only when its tests are run, because their interpreter is missing.
     let blind = r#"{"test_command": ["/nowhere/python", "-m", "pytest"]}"#;
     tasks.push(task_json("blind", blind));
     let (config, out) = write_config(&stage, &tasks, GOLD_ARM);
@@ -95,10 +97,10 @@ fn unpreparable_task_is_tried_once_and_other_tasks_run() {
             assert_eq!(found, (&layer.into(), &cause.into()), "{id}: {event}");
             assert_eq!(event["will_retry"], false, "{id}: {event}");
         }
-        // The first trial is enough to fail the whole task.
+        // The first trial is enough to find that the task cannot be run.
         assert_eq!((failed.len(), journals.len()), (1, 1), "{id}: {said}");
     }
-    // All of these halt, but the other task ran once: its patch exists.
+    // All of these cases halt their task, but the other task ran once: its patch exists.
     assert_eq!(find_files(&out.join("trials"), "patch.diff").len(), 1, "{said}");
     assert_eq!(said.matches("3 trials not started").count(), cases.len() + 1, "{said}");
     assert_eq!(said.matches("blind gold: no verdict").count(), 1, "{said}");
@@ -107,7 +109,7 @@ fn unpreparable_task_is_tried_once_and_other_tasks_run() {
 #[test]
 fn repeated_build_failures_halt_the_plan_with_one_message() {
     let stage = Stage::new();
-    // Each build seems to fail for its own reason, but all of them fail because of the same
+    // Each build seems to fail for a different reason, but all of them fail because of the same
     // registry.
     let line = |number: usize| {
         format!(r#"{{"environment": {{"base": "host", "setup": ["echo {number}; false"]}}}}"#)
@@ -121,7 +123,7 @@ fn repeated_build_failures_halt_the_plan_with_one_message() {
     assert!(first.contains("33 trials not started"), "{first}");
     assert!(first.contains("proctor resume"), "{first}");
 
-    // `resume` does not start with the tasks that halted the plan.
+    // `resume` must not start with the tasks that halted the run.
     let resumed = stage.run(["resume", out.to_str().unwrap()], 3);
     let resumed = String::from_utf8_lossy(&resumed.stderr).into_owned();
     assert!(
@@ -130,7 +132,7 @@ fn repeated_build_failures_halt_the_plan_with_one_message() {
     );
 }
 
-/// One quick step, then a slow response, then a submission.
+/// A script with a quick step, then a slow response, then a submission.
 const SLOW_SCRIPT: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -144,7 +146,8 @@ name = "submit"
 arguments = {}
 "#;
 
-/// If a trial failed before it could start, its record is complete, and `resume` runs it.
+/// If a trial failed before it could start, its record is still complete, and `resume` runs the
+/// trial.
 #[test]
 fn trial_that_failed_before_its_start_is_resumed() {
     let stage = Stage::new();
@@ -160,7 +163,7 @@ fn trial_that_failed_before_its_start_is_resumed() {
     let whole = fs::read(&archive).unwrap();
     let sum = Command::new("sha256sum").arg(&archive).output().unwrap().stdout;
     let sum = String::from_utf8(sum).unwrap();
-    // Truncate the archive, as an interrupted download would.
+    // Truncate the archive, as if its download had been interrupted.
     fs::write(&archive, &whole[..whole.len() / 2]).unwrap();
     let source = serde_json::json!({"source": {
         "archive": "late.tar.gz", "sha256": sum.split_whitespace().next().unwrap()
@@ -174,7 +177,8 @@ fn trial_that_failed_before_its_start_is_resumed() {
     let text = String::from_utf8_lossy(&[verified.stdout, verified.stderr].concat()).into_owned();
     assert!(!text.contains("damaged"), "{text}");
 
-    // Write the format of earlier versions, in which the journal begins with the failure.
+    // Write the format of earlier versions, in which the journal of such a trial starts with the
+    // failure.
     for journal in find_files(&out.join("trials"), "trajectory.jsonl") {
         let kept = fs::read_to_string(&journal).unwrap();
         assert!(kept.lines().next().unwrap().contains("trial_started"), "{kept}");
@@ -185,7 +189,7 @@ fn trial_that_failed_before_its_start_is_resumed() {
     fs::write(&archive, &whole).unwrap();
     stage.proctor(["resume", out.to_str().unwrap()]).output().unwrap();
     let report = stage.report(&out);
-    // The host may lack pytest; then the remaining trials wait.
+    // If the host has no pytest, the remaining trials are not started.
     assert!(find_arm(&report, "gold")["outcomes"]["submitted"].as_u64() >= Some(1), "{report}");
 }
 
@@ -198,7 +202,7 @@ fn config_text(base_url: &str, kind: &str) -> String {
     )
 }
 
-/// A small separate disk, which is unmounted at the end.
+/// A small disk. Dropping this value unmounts it.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
@@ -216,8 +220,8 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Runs nine trials and checks that the run halts. From the second trial on, the run directory
-/// cannot be written.
+/// Runs nine trials, and checks that the run halts. From the second trial on, the run directory
+/// cannot be written to.
 fn check_record_fault_halts(
     out: &Path,
     stage: &Stage,
@@ -265,8 +269,8 @@ fn full_run_directory_halts_the_plan() {
         assert!(!done.unwrap().status.success(), "the disk is full");
     };
     let free = || fs::remove_file(&filler).unwrap();
-    // The last unfinished trial may leave no space for the report. The command itself fails in that
-    // case.
+    // The last trial that cannot be finished may leave no space for the report. In that case, the
+    // command fails.
     check_record_fault_halts(&disk.0.join("run"), &stage, fill, free, &[1, 3]);
 }
 
@@ -298,8 +302,7 @@ fn read_only_run_directory_halts_the_plan() {
     check_record_fault_halts(&out, &stage, spoil, repair, &[3]);
 }
 
-/// Removes the result of building an environment during the run, and checks that the environment is
-/// built again.
+/// Removes a built environment while the run is in progress, and checks that it is built again.
 fn check_removal_during_run(kind: &str, cache: &Path, remove: impl Fn()) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script: Script = toml::from_str(SLOW_SCRIPT).unwrap();
@@ -307,11 +310,12 @@ fn check_removal_during_run(kind: &str, cache: &Path, remove: impl Fn()) {
     let stage = Stage::new();
     let own = r#"{"environment": {"base": "host", "setup": ["true; : PID"]}}"#;
     let own = own.replace("PID", &std::process::id().to_string());
-    // Four tasks use one environment. A problem found while grading one task does not halt the others.
+    // Four tasks use the same environment. If the grading of one task finds a problem, the others
+    // are not halted.
     let tasks: Vec<_> = (0..4).map(|number| task_json(&format!("own-{number}"), &own)).collect();
     let (config, out) = write_config(&stage, &tasks, "");
     let arms = config_text(&fake.base_url(), kind).split_once("jobs = 1\n").unwrap().1.to_owned();
-    // There are too few trials for a preflight request to the model.
+    // With so few trials, no preflight request is sent to the model.
     let text = fs::read_to_string(&config).unwrap().replace("attempts = 4", "attempts = 1") + &arms;
     fs::write(&config, text).unwrap();
     let mut command =
@@ -355,7 +359,7 @@ fn docker_removed_image_is_rebuilt_during_a_run() {
     });
 }
 
-/// An engine that fails to remove any container. It passes all other requests to the real engine.
+/// Starts a proxy for the real engine that fails every request to remove a container.
 fn start_stubborn_engine(at: &Path) {
     let listener = UnixListener::bind(at).unwrap();
     thread::spawn(move || {
@@ -412,7 +416,7 @@ fn docker_trial_counts_even_if_its_sandbox_cannot_be_closed() {
     assert!(failed_tries(&out).is_empty(), "{said}");
     let report = stage.report(&out);
     assert_eq!(find_arm(&report, "asks")["graded"], 1, "its grading is kept");
-    // The leftover container now belongs to a dead run. The next command removes it.
+    // The container that is left now belongs to a dead run, so the next command removes it.
     let next = stage.run(["resume", out.to_str().unwrap()], 0);
     let next = String::from_utf8_lossy(&next.stderr).into_owned();
     assert!(next.contains("removed leftovers of a crashed run: container"), "{next}");

@@ -1,4 +1,4 @@
-//! The single request to each model before the first trial.
+//! Tests the preflight: one request to each model before the first trial.
 
 use std::{fs, path::PathBuf};
 
@@ -23,8 +23,8 @@ impl Fixture {
         Self { stage: Stage::new(), fake, _runtime: runtime }
     }
 
-    /// Writes a configuration with ten attempts of each arm. With fewer, the preflight sends no
-    /// request.
+    /// Writes a configuration with `attempts` attempts of each arm. The preflight sends a request
+    /// only if there are at least ten.
     fn write_config(&self, url: &str, attempts: u32, arms: &str) -> PathBuf {
         let text = format!(
             "tasks = [\"configs/tasks/demo.jsonl\"]\nattempts = {attempts}\n{arms}\
@@ -98,15 +98,15 @@ fn preflight_rejects_a_key_before_any_sandbox_opens() {
         assert!(said.contains(part), "{part} is missing in {said}");
     }
     assert_eq!(find_files(&out.join("trials"), "trajectory.jsonl"), Vec::<PathBuf>::new());
-    // The key works again. The rejection has no lasting effect.
+    // Now the key works again. The rejection must not have a lasting effect.
     let mut command = bench.stage.proctor(["resume", out.to_str().unwrap()]);
     let done = command.env("FIRST_KEY", "sk-first-key").output().unwrap();
     assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
     assert_eq!(bench.fake.requests().len(), 1 + 10);
 }
 
-/// The preflight tests tools only for arms that offer some. With the same model, an arm without tools
-/// continues.
+/// The preflight tests tools only for arms that offer tools. An arm that uses the same model
+/// without tools continues.
 #[test]
 fn preflight_suggests_a_scaffold_for_a_model_without_tools() {
     let words = "the model does not support tools";
@@ -124,7 +124,8 @@ fn preflight_suggests_a_scaffold_for_a_model_without_tools() {
     assert_eq!(find_files(&out.join("trials"), "trajectory.jsonl"), Vec::<PathBuf>::new());
 }
 
-/// A server without a tool-call parser returns calls as text. No trial is scored for that.
+/// A server without a parser for tool calls returns calls as text. No trial is scored because of
+/// that.
 #[test]
 fn tool_calls_as_text_halt_the_arm_and_name_the_parser() {
     let call = |tool: &str| {
@@ -143,7 +144,7 @@ fn tool_calls_as_text_halt_the_arm_and_name_the_parser() {
         assert!(said.contains(part), "{part} is missing in {said}");
     }
     assert_eq!(bench.fake.requests().len(), 1);
-    // Without a preflight, a trial's first response reveals it.
+    // Without the preflight, the first response in a trial reveals the problem.
     let (out, said) = bench.run(&config, "none", &["--no-preflight"], 3);
     assert!(said.contains("tool `submit` as text"), "{said}");
     assert_eq!(find_files(&out.join("trials"), "verdict.json"), Vec::<PathBuf>::new());
@@ -160,7 +161,7 @@ fn unreachable_endpoint_is_tried_once_per_run() {
     assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
 }
 
-/// A rejection that only affects the preflight request says nothing about the model.
+/// If only the preflight request is rejected, this says nothing about the model.
 #[test]
 fn rejected_preflight_request_does_not_stop_the_run() {
     let script = format!(
@@ -171,11 +172,11 @@ fn rejected_preflight_request_does_not_stop_the_run() {
     let config = bench.write_config(&bench.fake.base_url(), 10, TOOLS_ARM);
     let (_, said) = bench.run(&config, "run", &[], 0);
     assert!(!said.contains("preflight:"), "{said}");
-    // The server receives three attempts of the preflight request, and ten trials.
+    // The server gets the preflight request three times, and the requests of ten trials.
     assert_eq!(bench.fake.requests().len(), 13);
 }
 
-/// Runs the demo's own task in this image with `noop` on Docker. Returns the output.
+/// Runs `noop` on the demo's own task in this image on Docker. Returns the output.
 fn run_in_image(stage: &Stage, image: &str, args: &[&str], status: i32) -> String {
     let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Tests a user's own prompts: what the model receives, and how they affect the arm's id.
+//! Tests users' own prompts: what the model receives, and how they affect the id of an arm.
 
 use std::fs;
 
@@ -7,7 +7,8 @@ use serde_json::json;
 
 use crate::stage::{Stage, find_files, root};
 
-/// Writes a configuration with its model and `tools` arms that use the shipped prompts and those of a folder.
+/// Writes a configuration with a model and two arms with the scaffold `tools`: one with the
+/// built-in prompts, and one with the prompts in a folder.
 fn write_config(stage: &Stage, base_url: &str, folder: &str) -> String {
     let demo = root().join("configs/tasks/demo.jsonl");
     let arm = |name: &str, more: &str| {

@@ -1,11 +1,12 @@
-//! A run shows waits for an endpoint while they last, and the trial's outcome includes their total.
+//! Tests that a run reports waits for an endpoint while they last, and that the outcome of the
+//! trial includes their total.
 
 use fake_llm::{FakeLlm, Script};
 
 use crate::stage::{Stage, find_arm};
 
-/// A script whose first response takes a while. The second request is rejected once, with a retry delay of
-/// two seconds.
+/// A script whose first response takes a while. The second request is rejected once, with a delay
+/// of two seconds before the retry.
 const SCRIPT: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -37,8 +38,8 @@ fn rate_limit_wait_is_shown_while_it_lasts() {
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     let at =
         |part: &str| said.find(part).unwrap_or_else(|| panic!("{part:?} is missing in {said}"));
-    // One trial waits for the other's slot. The wait is shown while it lasts, before the message with its
-    // total.
+    // One trial waits until the other one is allowed to send its request. The wait is reported
+    // while it lasts, and its total is reported afterwards.
     assert!(at("s for a rate limit or a shared limit") < at("s for the endpoint"), "{said}");
     assert!(said.contains("attempt 1 of 12: 429 the script says so; waiting 2 s"), "{said}");
     assert!(said.contains("submitted after 2 steps, "), "{said}");

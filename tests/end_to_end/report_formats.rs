@@ -1,4 +1,5 @@
-//! Tasks whose tests do not use pytest: the results come from their runner's report.
+//! Tests tasks whose tests don't use pytest. Their results come from the report of another test
+//! runner.
 
 use serde_json::{Value, json};
 
@@ -55,7 +56,7 @@ fn reports_of_every_format_are_graded_by_task_ids() {
         ("junit.xml", junit.to_owned(), "passed", "passed", true),
         ("tap.txt", "1..2\nok 1 - adds\nok 2 - zero\n".to_owned(), "passed", "passed", true),
         ("ctrf.json", ctrf.to_string(), "passed", "failed", false),
-        // The package never finished.
+        // In this report, the package has no final event.
         ("go.json", go.to_owned(), "passed", "missing", false),
         ("empty.txt", String::new(), "missing", "missing", false),
     ] {

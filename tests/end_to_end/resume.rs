@@ -1,4 +1,4 @@
-//! Kills the runtime with `kill -9` during a run, then resumes.
+//! Tests that a run can be resumed after its runtime was killed with `kill -9`.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use fake_llm::{FakeLlm, Script};
 
 use crate::stage::{Stage, find_files, has_docker};
 
-/// Two quick steps, then a slow one, then a submission.
+/// A script with two quick steps, then a slow one, then a submission.
 const SLOW_SCRIPT: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -28,8 +28,8 @@ name = "submit"
 arguments = {}
 "#;
 
-/// Returns the script and the command line of the process that it leaves behind. The command line is
-/// different in each test, because tests run in parallel.
+/// Returns the script, and the command line of the process that the script leaves behind. The
+/// command line is different in each test, because tests run in parallel.
 fn slow_script() -> (Script, String) {
     static NEXT: AtomicU32 = AtomicU32::new(301);
     let sleeper = format!("sleep {}", NEXT.fetch_add(1, Ordering::Relaxed));
@@ -47,8 +47,9 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Starts Proctor and sends two interrupts: the first when `is_ready` accepts its messages, and the
-/// second when it has acknowledged the first. It must end with the status of an interrupted run.
+/// Starts Proctor and sends two interrupts. The first is sent when `is_ready` accepts the messages
+/// so far, and the second when Proctor has acknowledged the first. Proctor must exit with the
+/// status of an interrupted run.
 pub fn interrupt_twice(stage: &Stage, args: &[&str], is_ready: impl Fn(&str) -> bool) {
     let log = stage.path("log");
     let mut command = stage.proctor(args);
@@ -73,7 +74,7 @@ fn verdict_times(out: &Path) -> BTreeMap<PathBuf, SystemTime> {
         .collect()
 }
 
-/// Returns processes whose command line or root mentions this test's marker.
+/// Returns the processes whose command line or root directory contains this test's marker.
 fn processes_with(marker: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
@@ -148,7 +149,8 @@ fn check_kill_and_resume(kind: &str) {
     assert!(!mounts.contains(home), "{mounts}");
 }
 
-/// Counts the containers that the runtime with a process number created, running or not.
+/// Counts the containers that the runtime with this process id created, whether they are running or
+/// not.
 fn count_containers(pid: &str) -> usize {
     let list = ["ps", "-a", "--format", "{{.Label \"proctor.runtime\"}}"];
     let listed = Command::new("docker").args(list).output().unwrap();
@@ -156,7 +158,7 @@ fn count_containers(pid: &str) -> usize {
     listed.lines().filter(|runtime| runtime.starts_with(&format!("{pid}-"))).count()
 }
 
-/// Returns the control groups that the runtime with a process number created in a folder.
+/// Returns the control groups in a folder that the runtime with this process id created.
 fn control_groups(folder: &Path, pid: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -172,8 +174,8 @@ fn control_groups(folder: &Path, pid: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Checks that a terminating signal closes the sandboxes, prints how to continue, and leaves no
-/// outcome.
+/// Checks that a terminating signal closes the sandboxes, that a message says how to continue, and
+/// that no outcome is recorded.
 fn check_interrupt(kind: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (script, _) = slow_script();
@@ -212,14 +214,14 @@ fn check_interrupt(kind: &str) {
     assert_eq!(stage.report(&out)["tasks"][0]["outcome"], "submitted");
 }
 
-/// A model's address is not part of the arm, so a run continues after its endpoint has moved.
+/// The address of a model is not part of the arm, so a run can continue if its endpoint has moved.
 #[test]
 fn resume_accepts_another_endpoint_without_changing_the_arm() {
     let stage = Stage::new();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script = "[default]\n[[default.tool_calls]]\nname = \"submit\"\narguments = {}\n";
     let fake = runtime.block_on(FakeLlm::start(toml::from_str(script).unwrap())).unwrap();
-    // Nothing listens on the port of a closed listener.
+    // The listener is closed, so nothing listens on this port.
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let config = stage.write_file(
         "run.toml",

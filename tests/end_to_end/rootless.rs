@@ -1,4 +1,4 @@
-//! `proctor` for non-root users, with a single id and with a range of ids.
+//! Tests `proctor` as a user other than root, with a single id and with a range of ids.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, process::Command};
 
@@ -10,7 +10,7 @@ use crate::{
     users::{self, User},
 };
 
-/// Writes a configuration of the demo's own task that runs as a sandbox user.
+/// Writes a configuration with the demo's own task, whose commands run as this user in the sandbox.
 fn write_config_for_user(stage: &Stage, user: &str) -> String {
     let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
@@ -25,7 +25,7 @@ fn write_config_for_user(stage: &Stage, user: &str) -> String {
     stage.write_file("user.toml", text).to_str().unwrap().to_owned()
 }
 
-/// Returns what the sandboxes of a run's trials do not enforce.
+/// Returns what is not enforced in the sandboxes of the trials in a run.
 fn not_enforced(stage: &Stage, run: &str) -> Vec<String> {
     let mut all = Vec::new();
     for journal in find_files(&stage.path(run).join("trials"), "trajectory.jsonl") {
@@ -74,7 +74,7 @@ fn task_user_works_with_a_range_of_ids() {
     let report = stage.report(&stage.path("run"));
     assert_eq!(find_arm(&report, "gold")["resolved_rate"], 1.0, "{report:#}");
     assert_eq!(find_arm(&report, "scripted")["resolved_rate"], 1.0, "{report:#}");
-    // The environment contains files of that user, which `clean` must remove.
+    // The environment contains files of that user, and `clean` must be able to remove them.
     let layers = stage.path("cache/native/layers");
     let is_layer = |name: &str| name.len() == 64;
     let count = || {
@@ -99,7 +99,7 @@ fn task_user_is_a_fault_with_a_single_id() {
     assert!(find_files(&stage.path("run"), "verdict.json").is_empty(), "a fault is never scored");
 }
 
-/// Runs one task of the demo as a user, through a program that starts `proctor`.
+/// Runs one task of the demo as a user. `starter` is a command that starts `proctor`.
 fn run_with_starter(stage: &Stage, user: User, starter: &[&str]) {
     let run =
         stage.proctor(["run", "configs/demo.toml", "--tasks", "demo__roman-1", "--out", "run"]);
@@ -130,7 +130,7 @@ fn low_process_limit_does_not_stop_a_run() {
     assert!(entries.iter().any(|entry| entry.starts_with("processes: 300")), "{entries:?}");
 }
 
-/// This is like a container whose root is not root on the host.
+/// This is the situation in a container whose root is not root on the host.
 #[test]
 fn root_of_a_user_namespace_with_one_id_runs_the_demo() {
     let test = "root_of_a_user_namespace_with_one_id_runs_the_demo";
@@ -147,7 +147,7 @@ fn run_without_read_permission_is_reported_as_such() {
     let test = "run_without_read_permission_is_reported_as_such";
     let Some(()) = users::if_root(test) else { return };
     let stage = Stage::for_user(users::one_id(16));
-    // Set permissions as another user's umask would, on the folder or on its files.
+    // Set permissions as another user's umask would, either on the folder or on the files in it.
     for (folder_mode, file_mode) in [(0o700, 0o644), (0o755, 0o600)] {
         let run = stage.path("closed");
         fs::create_dir_all(&run).unwrap();

@@ -1,4 +1,5 @@
-//! A run records the rules of attribution and grading that it was made with, and never mixes two versions.
+//! Tests that a run records the version of the rules for attribution and grading, and never mixes
+//! results of two versions.
 
 use std::{fs, path::Path};
 
@@ -9,7 +10,7 @@ use serde_json::Value;
 
 use crate::stage::{Stage, find_files};
 
-/// Changes the run into one that was made with the first rules.
+/// Changes the record, so that the run seems to have been made with the first version of the rules.
 fn set_first_rules(out: &Path) {
     let run = RunDir::open(out).unwrap();
     let mut record = run.read_run().unwrap();
@@ -34,7 +35,7 @@ fn run_with_older_rules_is_not_resumed() {
     let out_text = out.to_str().unwrap();
     stage.run(["run", config, "--out", out_text], 0);
     set_first_rules(&out);
-    // Finished results remain readable. Without new trials, no rules are mixed.
+    // Results that are finished can still be read. Without new trials, no versions are mixed.
     stage.run(["resume", out_text], 0);
     let remarks = stage.report(&out)["remarks"].to_string();
     assert!(remarks.contains("grading rules 1"), "{remarks}");
@@ -55,7 +56,8 @@ fn run_with_older_rules_is_not_resumed() {
     }
 }
 
-/// Some trials that ended with an endpoint's unexplained rejection were scored by the first rules.
+/// Under the first version of the rules, some trials were scored although an endpoint had ended
+/// them with an unexplained rejection.
 #[test]
 fn recheck_lists_trials_that_current_rules_would_not_score() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -94,7 +96,7 @@ fn recheck_lists_trials_that_current_rules_would_not_score() {
         "a filter is the model's own end: {same}"
     );
 
-    // The same ending, but after a rejection that mentions neither filters nor windows.
+    // Use the same ending after a rejection that mentions neither a filter nor a window.
     let trajectory = find_files(&out.join("trials"), "trajectory.jsonl").remove(0);
     let run = RunDir::open(&out).unwrap();
     let other = br#"{"error":{"message":"unknown field `reasoning_content` in the stream"}}"#;

@@ -1,8 +1,8 @@
-//! Runs one small task for each test runner. The solution resolves it, but an empty patch and a wrong
-//! solution do not.
+//! Runs one small task for each test runner. The solution must be resolved; an empty patch and a
+//! wrong solution must not be.
 //!
-//! The core tier uses Debian's Node and Perl. The full tier adds npm packages and, on Docker, the runners
-//! that Debian packages.
+//! The core tier uses Node and Perl from Debian. The full tier adds runners from npm and, on
+//! Docker, other runners that Debian packages.
 
 use std::{fs, path::Path};
 
@@ -16,22 +16,22 @@ use crate::{
 struct Runner {
     name: &'static str,
     format: &'static str,
-    /// The report's path, unless it is written to standard output.
+    /// The path of the report; `None` if it is written to standard output.
     path: Option<&'static str>,
     command: &'static [&'static str],
-    /// The file to solve, with `BODY` where the solution belongs.
+    /// The file to complete and its text, with `BODY` where the solution belongs.
     code: (&'static str, &'static str),
-    /// The solution.
+    /// The code that solves the task.
     sum: &'static str,
     tests: (&'static str, &'static str),
-    /// Other files.
+    /// Other files of the task.
     files: &'static [(&'static str, &'static str)],
     hidden: &'static str,
-    /// A fail-to-pass and a pass-to-pass test.
+    /// One fail-to-pass test and one pass-to-pass test.
     ids: [&'static str; 2],
     setup: Option<&'static str>,
     env: &'static [(&'static str, &'static str)],
-    /// Whether its tests have canaries.
+    /// Whether Proctor has canaries for the tests of this runner.
     has_canaries: bool,
 }
 
@@ -256,7 +256,7 @@ const MAVEN: Runner = Runner {
     ..NODE_JUNIT
 };
 
-/// Installs the Debian packages of runners that the test image lacks.
+/// Adds Debian packages with runners that the test image does not have.
 const DOCKERFILE: &str = "FROM proctor-test:bookworm\nRUN apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
     --no-install-recommends golang-go nodejs cargo rustc perl phpunit cmake make g++ ruby-rspec ruby-rspec-junit-formatter maven \
     libsurefire-java libmaven-compiler-plugin-java libmaven-resources-plugin-java junit4 default-jdk-headless \
@@ -267,7 +267,7 @@ impl Runner {
         self.code.1.replace("BODY", body)
     }
 
-    /// Returns a patch of the file to solve.
+    /// Returns a patch for the file to complete.
     fn body_patch(&self, old: &str, new: &str) -> String {
         replacement_patch(self.code.0, &self.code_with_body(old), &self.code_with_body(new))
     }
@@ -300,7 +300,7 @@ impl Runner {
     }
 }
 
-/// Returns a patch that replaces a file's text.
+/// Returns a patch that replaces the text of a file.
 fn replacement_patch(path: &str, old: &str, new: &str) -> String {
     let lines = |text: &str, sign: char| -> String {
         text.lines().map(|line| format!("{sign}{line}\n")).collect()
@@ -313,7 +313,7 @@ fn replacement_patch(path: &str, old: &str, new: &str) -> String {
     )
 }
 
-/// Validates the tasks of some runners, then grades a correct and a wrong solution for each.
+/// Validates the tasks of some runners, and then grades a correct and a wrong solution for each.
 fn grade_runners(runners: &[Runner], environment: &Value, sandbox: &str) {
     let stage = Stage::new();
     let (mut rows, mut solutions, mut wrong) = (String::new(), String::new(), String::new());
@@ -361,14 +361,14 @@ fn grade_runners(runners: &[Runner], environment: &Value, sandbox: &str) {
     }
 }
 
-/// A patch that solves nothing but tries to be resolved.
+/// A patch that does not solve the task but tries to be resolved.
 struct Attack {
     name: &'static str,
     runner: Runner,
-    /// Content of the file to solve.
+    /// The content of the file to complete.
     code: &'static str,
     resolved: bool,
-    /// The evidence that it leaves.
+    /// The evidence that the attack leaves, if any.
     evidence: Option<&'static str>,
 }
 
@@ -401,7 +401,7 @@ const ATTACKS: &[Attack] = &[
         resolved: false,
         evidence: Some("introspection_added"),
     },
-    // This patch hard-codes the values that the tests expect.
+    // This patch contains the values that the tests expect.
     Attack {
         name: "object",
         runner: NODE_TAP,
@@ -409,7 +409,7 @@ const ATTACKS: &[Attack] = &[
         resolved: true,
         evidence: Some("equal_to_everything"),
     },
-    // Each run has a separate sandbox, so the second run behaves like the first.
+    // Each run has its own sandbox, so the second run must behave like the first.
     Attack {
         name: "once",
         runner: NODE_TAP,
@@ -447,7 +447,7 @@ const ATTACKS: &[Attack] = &[
     },
 ];
 
-/// No attack is resolved and clean, and detectable attacks leave evidence.
+/// No attack may be resolved and clean. Attacks that can be detected must leave evidence.
 #[test]
 fn attacks_on_node_and_perl_are_detected_or_unverified() {
     let stage = Stage::new();

@@ -11,24 +11,24 @@ use serde_json::{Value, json};
 
 use crate::stage::{Stage, events, find_files, root};
 
-/// A trial that runs these commands, one per step, in a sandbox whose task is about the package `widget` of
-/// `acme/widget`.
+/// A trial that runs these commands, one in each step. The task is about the package `widget` in
+/// the repository `acme/widget`.
 pub struct ScriptedTrial {
     pub stage: Stage,
     pub fake: FakeLlm,
     pub commands: Vec<String>,
-    /// Configuration lines for `[network]`.
+    /// Lines for `[network]` in the configuration.
     pub network: String,
-    /// Configuration lines for the model.
+    /// Lines for the model in the configuration.
     pub extra: String,
-    /// Set-up lines of the environment that follow the task's own.
+    /// Set-up lines of the environment, in addition to the task's own.
     pub setup: Vec<String>,
-    /// The folder of the package.
+    /// The folder that contains the package.
     pub source: PathBuf,
 }
 
 impl ScriptedTrial {
-    /// Runs the trial. Returns the outputs of the commands by step, and the ledger.
+    /// Runs the trial. Returns the output of each step's command, and the ledger.
     pub fn run(&self, runtime: &tokio::runtime::Runtime, kind: &str) -> (Vec<String>, Ledger) {
         let _inside = runtime.enter();
         let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
@@ -78,7 +78,8 @@ impl ScriptedTrial {
         (shown, ledger)
     }
 
-    /// Checks that the verdict lists every step in which the proxy blocked a request for the task's package.
+    /// Checks that the verdict lists every step in which the proxy blocked a request for the
+    /// package that the task is about.
     fn check_verdict(&self, out: &Path, ledger: &Ledger) {
         let blocked =
             |event: &Value| matches!(event["reason"].as_str(), Some("task_blocked" | "task_alias"));
@@ -102,10 +103,10 @@ impl ScriptedTrial {
     }
 }
 
-/// The proxy's ledger lines by step.
+/// The lines of the proxy's ledger, by step.
 pub type Ledger = BTreeMap<u64, Vec<Value>>;
 
-/// Returns a script whose model runs one command per step and then submits.
+/// Returns a script with which the model runs one command in each step and then submits.
 pub fn script(commands: &[String]) -> Script {
     let call = |name: &str, arguments: Value| json!({"tool_calls": [{"name": name, "arguments": arguments}]});
     let mut turns: Vec<_> =
@@ -114,8 +115,8 @@ pub fn script(commands: &[String]) -> Script {
     serde_json::from_value(json!({"conversation": [{"turn": turns}]})).unwrap()
 }
 
-/// Returns the model's key, which contains a marker. It is split in two, so that no file of this
-/// repository contains it.
+/// Returns the key for the model, which contains a marker. The key is split in two here, so that no
+/// file in this repository contains it.
 pub fn planted_key() -> String {
     ["sk-planted-", "5f0c7d1e93"].concat()
 }

@@ -1,5 +1,6 @@
-//! Sets every key of a run configuration to invalid values. Expects exit status 2, the file with
-//! its line, the key as it was written, a hint, and no internal terms of the program.
+//! Sets every key in a run configuration to invalid values. Proctor must exit with status 2. The
+//! message must contain the file and the line, the key as it was written, and a hint, but no
+//! internal terms of the program.
 
 use std::process::Output;
 
@@ -7,27 +8,27 @@ use serde_json::Value;
 
 use crate::stage::{Stage, root};
 
-/// The type of values that a key accepts, used to choose invalid ones.
+/// The kind of value that a key accepts, which determines invalid values for it.
 #[derive(Clone, Copy)]
 enum ValueKind {
     Count,
-    /// An integer.
+    /// A whole number.
     Whole,
     Number,
     Choice,
     Flag,
     Text,
-    /// A value with a required format: an address or the name of a variable.
+    /// A text with a required format, such as an address or the name of a variable.
     Formed,
     Texts,
     Table,
 }
 use ValueKind::{Choice, Count, Flag, Formed, Number, Table, Text, Texts, Whole};
 
-/// A table of a configuration: its header in a file, its path, and all of its keys.
+/// A table of the configuration: its header in a file, its path, and its keys.
 type ConfigTable = (String, String, Vec<(String, ValueKind)>);
 
-/// Returns every table of the schema that is committed for editors.
+/// Returns all tables in the schema that is committed for editors.
 fn schema_tables() -> Vec<ConfigTable> {
     let text = std::fs::read_to_string(root().join("configs/schema.json")).unwrap();
     let mut found = Vec::new();
@@ -35,7 +36,8 @@ fn schema_tables() -> Vec<ConfigTable> {
     found
 }
 
-/// `name` is the table in a header; `path` also contains the arm's number.
+/// Collects the tables of a schema. `name` is the table as in a header; `path` also contains the
+/// number of the arm.
 fn collect_tables(schema: &Value, name: &str, path: &str, found: &mut Vec<ConfigTable>) {
     let head = match (name, path.ends_with(".0")) {
         ("", _) => String::new(),
@@ -52,7 +54,7 @@ fn collect_tables(schema: &Value, name: &str, path: &str, found: &mut Vec<Config
         if inner["items"]["type"] == "object" {
             collect_tables(&inner["items"], &name, &format!("{path}.0"), found);
         } else if inner["additionalProperties"]["properties"].is_object() {
-            // The names that `config_with_line` uses below.
+            // [`config_with_line`] uses these names.
             let own = if key == "models" { "\"m-1.5\"" } else { "mine" };
             let (name, path) = (format!("{name}.{own}"), format!("{path}.{own}"));
             collect_tables(&inner["additionalProperties"], &name, &path, found);
@@ -105,8 +107,8 @@ impl ValueKind {
     }
 }
 
-/// Returns a complete configuration with one line added to one of its tables. Keys that the line sets are
-/// removed elsewhere.
+/// Returns a complete configuration, with one line added to one of its tables. If the line sets a
+/// key, the key is removed elsewhere.
 fn config_with_line(head: &str, line: &str) -> String {
     let key = line.split(" =").next().unwrap_or_default();
     let top = ["tasks = ['configs/tasks/demo.jsonl']"];
@@ -124,7 +126,7 @@ fn config_with_line(head: &str, line: &str) -> String {
         text.push(line.to_owned());
     }
     for (own, lines) in tables {
-        // A file cannot contain both `arms = 5` and `[[arms]]`.
+        // A file cannot contain both `arms = 5` and `[[arms]]`, so leave out the latter.
         if head.is_empty() && !key.is_empty() && own.contains(key) {
             continue;
         }
@@ -133,7 +135,7 @@ fn config_with_line(head: &str, line: &str) -> String {
         if *own == head {
             text.push(line.to_owned());
         }
-        // A table of an arm must come after the arm.
+        // A table of an arm must come after the arm itself.
         if *own == "[[arms]]" && head.starts_with("[arms.") {
             text.extend([head.to_owned(), line.to_owned()]);
         }
@@ -150,14 +152,14 @@ fn dry_run(stage: &Stage, text: &str, args: &[&str]) -> Output {
     stage.proctor(all).output().unwrap()
 }
 
-/// Returns the message for a mistake, after checking what all such messages have in common.
+/// Returns the message for a mistake. First checks what all such messages must have in common.
 fn mistake_message(stage: &Stage, text: &str, args: &[&str]) -> String {
     let done = dry_run(stage, text, args);
     let said = String::from_utf8(done.stderr).unwrap();
     assert_eq!(done.status.code(), Some(2), "{args:?}\n{text}\n{said}");
     assert!(done.stdout.is_empty());
     assert!(said.contains("\n hint: "), "no hint: {said}\n{text}");
-    // The directory's name is random.
+    // The name of the directory is random, so remove it.
     let words = said.replace(stage.dir.path().to_str().unwrap(), "");
     for word in [
         "::",
@@ -201,7 +203,7 @@ fn every_key_rejects_invalid_values_with_a_clear_message() {
     assert!(cases > 500, "{cases}");
 }
 
-/// The program lists the keys of the schema as known.
+/// The message lists the same keys as the schema.
 #[test]
 fn unknown_key_is_reported_with_all_known_keys() {
     let stage = Stage::new();
@@ -240,7 +242,7 @@ fn key_of_another_table_is_reported_with_its_table() {
     assert!(said.contains("it belongs to [budget] or [budget.arm] or [budget.run]"), "{said}");
 }
 
-/// An inherited or `--set` value is reported at the location where it was written.
+/// If a value is inherited or comes from `--set`, the message names the place where it was written.
 #[test]
 fn key_is_reported_where_it_was_written() {
     let stage = Stage::new();
@@ -274,7 +276,7 @@ fn key_is_reported_where_it_was_written() {
     assert!(said.contains("run.toml:") && said.contains("invalid TOML"), "{said}");
 }
 
-/// Returns the secret. It is split in two, so that no file of this repository contains it.
+/// Returns the secret. It is split in two here, so that no file in this repository contains it.
 fn secret() -> String {
     ["hunter", "-2-4711"].concat()
 }
@@ -335,8 +337,8 @@ fn setting_without_effect_is_rejected() {
         let said = mistake_message(&stage, &config_with_line(head, lines), &[]);
         assert!(said.contains(&format!("key `{key}`")) && said.contains("no effect"), "{said}");
     }
-    // A setting with an effect in one arm is not rejected because of another arm. Settings that allow or deny
-    // nothing are accepted.
+    // A setting that has an effect in one arm is not rejected because of another arm. Settings that
+    // allow or deny nothing are accepted.
     let two = "\n[[arms]]\nname = 'b'\nscaffold = 'noop'\nnetwork = { mode = 'open_except' }\n";
     for lines in [
         "deny = ['https://a.test']",
@@ -349,7 +351,7 @@ fn setting_without_effect_is_rejected() {
     }
 }
 
-/// The check of the plan finds each of these mistakes and reports its line.
+/// Checking the plan finds each of these mistakes, and the message names the line.
 #[test]
 fn settings_that_no_request_supports_are_rejected() {
     let stage = Stage::new();
@@ -414,7 +416,7 @@ fn rate_limits_without_a_matching_model_are_rejected() {
             "endpoints.other.base_url",
             "https://HOST/v1",
         ),
-        // The name of a table in [models] is not the model name at the endpoint.
+        // The name of a table in [models] is not the name of the model at the endpoint.
         (
             format!("{base}\nmodel = 'm-1.5'\nmax_concurrent = 1"),
             "endpoints.other.model",
@@ -424,14 +426,14 @@ fn rate_limits_without_a_matching_model_are_rejected() {
         let said = mistake_message(&stage, &config_with_line("[endpoints.other]", &lines), &[]);
         assert!(said.contains(&format!("key `{key}`")) && said.contains(says), "{says}: {said}");
     }
-    // Limits for a model that no arm uses are allowed, because `--model` may select such a model.
+    // Limits may be set for a model that no arm uses, because `--model` may select that model.
     let spare = "\n[models.spare]\nbase_url = 'http://127.0.0.1:8/v1'\nname = 's'\n";
     let lines = "base_url = 'http://127.0.0.1:8/v1/'\nmax_concurrent = 1";
     let done = dry_run(&stage, &(config_with_line("[endpoints.other]", lines) + spare), &[]);
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert_eq!(done.status.code(), Some(0), "{said}");
     assert!(said.contains("[endpoints.other] applies to no model that an arm uses"), "{said}");
-    // The limits of a script refer to it by the same relative path.
+    // The limits for a script refer to it by the same relative path as the model does.
     let scripted = [
         "--set",
         "endpoints.s.base_url=script:configs/scripts/demo.toml",
@@ -444,7 +446,7 @@ fn rate_limits_without_a_matching_model_are_rejected() {
     assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// The printed schema for editors equals the committed one, and the demo refers to it.
+/// The schema that the program prints must equal the committed one, and the demo must refer to it.
 #[test]
 fn printed_schema_matches_the_committed_one() {
     let stage = Stage::new();

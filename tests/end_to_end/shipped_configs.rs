@@ -1,4 +1,4 @@
-//! Plans every shipped configuration from an empty folder, with and without dataset rows.
+//! Plans every shipped configuration in an empty folder, with and without the rows of its dataset.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use crate::stage::{Stage, root};
 const PATCH: &str = "diff --git a/lib/a.py b/lib/a.py\n--- a/lib/a.py\n+++ b/lib/a.py\n@@ -1,2 +1 @@\n x = 1\n-y = 2\n";
 const TEST_PATCH: &str = "diff --git a/tests/test_a.py b/tests/test_a.py\n--- a/tests/test_a.py\n+++ b/tests/test_a.py\n@@ -1 +1,2 @@\n x = 1\n+y = 2\n";
 
-/// Returns the names of the run configurations below `configs/`.
+/// Returns the names of the run configurations in `configs/`.
 fn config_names() -> Vec<String> {
     let is_run =
         |text: &str| text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("tasks"));
@@ -59,7 +59,7 @@ fn fea_bench_row() -> Value {
     })
 }
 
-/// Writes rows to the directory where users without hub access put them.
+/// Writes rows to the directory in which users without access to the hub put them.
 fn write_rows(cache: &Path) {
     let put = |folder: &str, file: &str, rows: &[Value]| {
         let folder = cache.join("datasets").join(folder);
@@ -78,7 +78,7 @@ fn write_rows(cache: &Path) {
     put("microsoft--FEA-Bench", "lite.jsonl", &[fea_bench_row()]);
 }
 
-/// Returns the exit status and output of a dry run.
+/// Makes a dry run. Returns the exit status and the output.
 fn dry_run(stage: &Stage, config: &str, cache: &Path) -> (i32, String) {
     let elsewhere = stage.path("elsewhere");
     fs::create_dir_all(&elsewhere).unwrap();
@@ -135,8 +135,8 @@ fn shipped_configurations_can_be_planned_from_any_folder() {
         "{said}"
     );
     let (_, said) = dry_run(&stage, "featurebench-full", &cache);
-    // The plan estimates two tasks at the limits of the seven arms and with the published token
-    // counts.
+    // The plan estimates the cost of two tasks, based on the limits of the seven arms and on
+    // published token counts.
     assert!(said.contains("14 trials: 2 tasks x 7 arms"), "{said}");
     assert!(said.contains("worst case: $486.00"), "{said}");
     assert!(
@@ -153,8 +153,8 @@ fn shipped_configurations_can_be_planned_from_any_folder() {
     }
 }
 
-/// Arms that differ only in their model would become identical. So `--arms` selects arms before
-/// `--model` replaces their models.
+/// If arms differ only in their models, replacing the models would make them identical. So `--arms`
+/// selects arms before `--model` replaces their models.
 #[test]
 fn one_arm_of_a_comparison_runs_with_another_model() {
     let stage = Stage::new();

@@ -1,5 +1,5 @@
-//! The scaffold `single-shot`: a model that responds with the gold, in every cell of FEA-Bench, on a
-//! repository made here.
+//! Tests the scaffold `single-shot` with a model that responds with the gold patch, in every
+//! setting of FEA-Bench, on a repository that this file creates.
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
@@ -9,14 +9,15 @@ use serde_json::{Value, json};
 
 use crate::stage::{Stage, events, find_arm, find_files};
 
-/// Occurs in the gold but in no hint.
+/// A text that is in the gold patch but not in any hint.
 const SECRET: &str = "only_in_the_gold_7731";
 
-/// A file: its path, and its text before and after; `None` if it does not exist.
+/// A path, and the file's text before and after; `None` if the file does not exist.
 type FileChange = (&'static str, Option<&'static str>, Option<&'static str>);
 
-/// Path, text before, text after. Includes cases that the reference code drops or corrupts: an edit that only
-/// appends, an empty file, a last line without a line feed, carriage returns, a path that looks like a test.
+/// The files of the repository. They include cases that the reference code drops or corrupts: an
+/// edit that only appends, an empty file, a last line without a line feed, carriage returns, and a
+/// path that looks like a test.
 const FILES: [FileChange; 8] = [
     ("pytest.ini", Some("[pytest]\npythonpath = .\n"), Some("[pytest]\npythonpath = .\n")),
     ("README.md", Some("# kit\n\nWays to count words.\n"), Some("# kit\n\nWays to count words.\n")),
@@ -65,7 +66,7 @@ fn git(folder: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// Creates the repository with a squashed pull request. Returns its base commit.
+/// Creates a repository with a squashed pull request. Returns the base commit.
 fn create_repository(folder: &Path) -> String {
     fs::create_dir_all(folder).unwrap();
     git(folder, &["init", "-q", "-b", "main", "."]);
@@ -93,7 +94,7 @@ fn create_repository(folder: &Path) -> String {
     base
 }
 
-/// Returns the gold in the natural response format.
+/// Returns the gold patch in the format of natural responses.
 fn natural_gold() -> String {
     let side = |text: Option<&str>| text.map(|text| (0o100_644, text.as_bytes().to_vec()));
     let code = FILES.iter().filter(|file| !file.0.starts_with("tests/"));
@@ -103,7 +104,8 @@ fn natural_gold() -> String {
     format!("I add it.\n```\n{}```\n", natural::format_answer(&sides).unwrap())
 }
 
-/// Returns a gold patch in the natural response format: each hunk's lines before and after.
+/// Converts a gold patch to the format of natural responses, which contains the lines of each hunk
+/// before and after.
 fn to_natural(gold: &str) -> String {
     let mut out = String::new();
     for file in &Patch::parse(gold.as_bytes()).files {
@@ -125,8 +127,8 @@ fn to_natural(gold: &str) -> String {
     out
 }
 
-/// Runs a task of another benchmark with the files that BM25 finds. The gold as a single response resolves it
-/// in both formats.
+/// Runs a task of another benchmark with files that BM25 finds. If the single response is the gold
+/// patch, the task must be resolved in both formats.
 pub fn check_one_response_resolves(stage: &Stage, tasks: &str, gold: &str) {
     let arms = "[[arms]]\nname = \"shot\"\nscaffold = \"single-shot\"\nmodel = \"m\"\n\
                 settings = { retrieval = \"bm25\" }\n[matrix]\n\"settings.format\" = [\"natural\", \"patch\"]\n";
@@ -147,7 +149,7 @@ pub fn check_one_response_resolves(stage: &Stage, tasks: &str, gold: &str) {
     }
 }
 
-/// Returns the model's script, with a response for each form of the prompt.
+/// Returns a script with a response for each form of the prompt.
 fn script(natural: &str, patch: &str) -> String {
     let rule = |last: &str, content: &str| json!({"last": last, "answer": {"content": content}});
     let probe = "FILE: kit/count.py\nSIGNATURE: def most(text):\n";
@@ -162,7 +164,7 @@ fn script(natural: &str, patch: &str) -> String {
     .to_string()
 }
 
-/// Returns the tasks of the repository as a command-line argument, and the gold as a patch.
+/// Writes the tasks. Returns their path as a command-line argument, and the gold patch.
 fn write_tasks(stage: &Stage) -> (String, String) {
     let base = create_repository(&stage.path("clones/acme__kit"));
     let row = json!({
@@ -235,7 +237,7 @@ fn gold_resolves_in_every_cell_of_fea_bench() {
     let probe = find_arm(&report, "probe");
     assert_eq!(probe["resolved"], 0);
     assert_eq!(probe["single_shot"]["probe"], json!({"gold": 2, "names": 1, "signatures": 1}));
-    // The prompt shows no content of the gold, and the sampling parameters are recorded.
+    // The prompt shows nothing from the gold patch, and the sampling parameters are recorded.
     let run = stage.path("run");
     for journal in find_files(&run.join("trials"), "trajectory.jsonl") {
         for asked in events(&journal, "model_asked") {
@@ -258,8 +260,8 @@ fn gold_resolves_in_every_cell_of_fea_bench() {
 fn single_shot_unusable_response_has_a_reason() {
     let stage = Stage::new();
     let (tasks, gold) = write_tasks(&stage);
-    // This patch removes a line that does not exist. The fuzz of the benchmark's `patch` does not help, and
-    // other files are already changed.
+    // This patch removes a line that does not exist. The fuzz that the benchmark allows in `patch`
+    // does not help, and other files have already been changed by then.
     let wrong = gold.replace("-STATE = 1", "-STATE = 9");
     let arms = "[[arms]]\nname = \"natural\"\nscaffold = \"single-shot\"\nmodel = \"m\"\n\
                 [[arms]]\nname = \"patch\"\nscaffold = \"single-shot\"\nmodel = \"m\"\nsettings = { format = \"patch\" }\n";
@@ -273,7 +275,7 @@ fn single_shot_unusable_response_has_a_reason() {
         assert_eq!(trial["outcome"], "scaffold_exited", "{trial:#}");
         assert!(trial["why"].as_str().unwrap().contains(why), "{trial:#}");
     }
-    // A patch that fails leaves no changes.
+    // If a patch fails, it leaves no changes.
     for patch in find_files(&stage.path("run"), "patch.diff") {
         assert_eq!(fs::read_to_string(&patch).unwrap(), "", "{}", patch.display());
     }
@@ -289,11 +291,11 @@ fn single_shot_truncated_refused_and_empty_responses_have_outcomes() {
     let stage = Stage::new();
     let (tasks, _) = write_tasks(&stage);
     let gold = natural_gold();
-    // The first response has the whole gold followed by half an edit, the second one only half an
-    // edit.
+    // The first response contains the whole gold patch and then half of an edit. The second
+    // response contains only half of an edit.
     let half = &gold[gold.find("<edit>").unwrap()..];
     let half = &half[..half.find("[end of the snippet after").unwrap()];
-    // The responses are so long that no server's default limit ended them.
+    // The responses are so long that they cannot have been ended by a server's default limit.
     let usage = json!({"input": 100, "output": 40_000});
     let answers = [
         (
@@ -326,8 +328,8 @@ fn single_shot_truncated_refused_and_empty_responses_have_outcomes() {
     let out = stage.path("run");
     stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
     let report = stage.report(&out);
-    // For each model: the outcome, its cause, a part of its note, the reason, and whether the response
-    // still resolves the task.
+    // For each model: the outcome, its cause, a part of its text, the finish reason, and whether
+    // the response still resolves the task.
     let expected = [
         ("cut", "scaffold_exited", "finished", "the part before it was applied", None),
         (

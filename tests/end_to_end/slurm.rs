@@ -1,4 +1,5 @@
-//! `proctor submit --engine slurm` on a cluster of two nodes that both run on this machine.
+//! Tests `proctor submit --engine slurm` on a cluster of two nodes, both of which run on this
+//! machine.
 
 use std::{
     collections::BTreeMap,
@@ -18,14 +19,15 @@ use crate::{
     workers::Cluster,
 };
 
-/// A script whose trials take about a second plus their grading.
+/// A script with which a trial takes about a second, plus its grading.
 const STEADY_SCRIPT: &str = r#"
 [default]
 delay_seconds = 1.0
 tool_calls = [{ name = "submit", arguments = {} }]
 "#;
 
-/// A script whose trials take about 15 s, so that a drain interrupts them between two responses.
+/// A script with which a trial takes about 15 s, so that a drain interrupts it between two
+/// responses.
 const SLOW_SCRIPT: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -40,8 +42,8 @@ tool_calls = [{ name = "submit", arguments = {} }]
 "#;
 const SLOW_RESPONSES: usize = 3;
 
-/// A cluster that is stopped with the test. Munge requires a path that every user may enter, so it does not
-/// use a test's folder.
+/// A cluster that is stopped when the test ends. Munge requires a path that every user can enter,
+/// so the cluster does not use the folder of the test.
 pub struct SlurmCluster {
     folder: PathBuf,
 }
@@ -72,7 +74,7 @@ impl SlurmCluster {
         command.arg(root().join("tests/slurm/slurm-up.sh")).arg(what);
         command
             .env("SLURM_UP_DIR", &self.folder)
-            // Do not use control groups, because containers may not be allowed to write them.
+            // Don't use control groups, because a container may not be allowed to write to them.
             .env("SLURM_UP_PROCTRACK", "proctrack/linuxproc")
             .env("SLURM_UP_TASK", "task/none");
         command
@@ -93,7 +95,7 @@ impl SlurmCluster {
         fs::read_to_string(self.folder.join("run").join(name)).unwrap().trim().to_owned()
     }
 
-    /// Kills the controller, waits a moment and starts it again.
+    /// Kills the controller, waits a moment, and starts it again.
     pub fn restart_controller(&self) {
         kill(&self.daemon_pid("slurmctld.pid"));
         sleep(Duration::from_secs(3));
@@ -117,7 +119,7 @@ fn is_root() -> bool {
 
 pub fn output_text(output: &Output) -> String {
     let text = [&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy).concat();
-    // Remove line breaks, which depend on the lengths of paths.
+    // Remove line breaks, because their positions depend on the lengths of paths.
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -125,7 +127,7 @@ pub fn kill(pid: &str) {
     let _ = Command::new("kill").args(["-9", pid]).stderr(Stdio::null()).status();
 }
 
-/// Returns the workers' process ids by job.
+/// Returns the process ids of the workers, by job.
 pub fn worker_pids(out: &Path) -> BTreeMap<String, u64> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(out.join("workers")).into_iter().flatten().flatten() {
@@ -139,7 +141,7 @@ pub fn worker_pids(out: &Path) -> BTreeMap<String, u64> {
     found
 }
 
-/// Returns the job id of the run's first submission.
+/// Returns the job id of the first submission for the run.
 pub fn first_job_id(out: &Path) -> String {
     let engine: Value =
         serde_json::from_slice(&fs::read(out.join("engine.json")).unwrap()).unwrap();
@@ -151,7 +153,7 @@ pub fn kill_with_parent(pid: u64) {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let parent = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1));
     kill(&pid.to_string());
-    // An empty match, 0 or 1 would kill other processes.
+    // If the result were empty, 0 or 1, other processes would be killed.
     if let Some(parent) = parent.filter(|parent| parent.len() > 1) {
         kill(parent);
     }
@@ -161,7 +163,7 @@ pub fn verdict_count(out: &Path) -> usize {
     find_files(&out.join("trials"), "verdict.json").len()
 }
 
-/// Returns how often Slurm restarted each job.
+/// Returns how often Slurm has restarted each job.
 fn restart_counts(slurm: &SlurmCluster, job: &str) -> Vec<u64> {
     let mut command = Command::new("scontrol");
     command.args(["-o", "show", "job", job]).env("SLURM_CONF", slurm.config_path());
@@ -218,7 +220,7 @@ fn run_survives_the_loss_of_a_node() {
     wait_for("four workers", || (worker_pids(&out).len() == 4).then_some(()));
     wait_for("a verdict", || (verdict_count(&out) > 0).then_some(()));
 
-    // Simulate the death of a node by killing its daemon and the workers' processes.
+    // Simulate the death of a node: kill its daemon and the processes of its workers.
     kill(&slurm.daemon_pid("slurmd-n2.pid"));
     let nodes = slurm.squeue(&job, "%F_%K %N");
     let on_two: Vec<&str> = nodes.lines().filter_map(|line| line.strip_suffix(" n2")).collect();
@@ -241,15 +243,16 @@ fn run_survives_the_loss_of_a_node() {
                 .filter_map(|event| event["note"]["lost_worker"].as_str().map(str::to_owned)),
         );
     }
-    // The message names the node, the job, and the state that Slurm reports.
+    // The message names the node, the job, and the state according to Slurm.
     let from = format!("on n2, job {job}_");
     let is_whole = |line: &String| line.contains(&from) && !line.contains("unknown");
     assert!(lost.iter().any(is_whole), "{lost:?}: {}", engine_logs(&out));
     assert_eq!(cluster.stage.report(&out)["arms"][0]["graded"], 16, "{}", engine_logs(&out));
 }
 
-/// Slurm warns a job before its time limit. Its worker finishes current steps, returns its trial and requeues
-/// the job, whose next start continues the trial. No response is requested twice.
+/// Slurm warns a job before its time limit. The worker then finishes the current steps, gives up
+/// its trial and requeues the job. When the job starts again, it continues the trial. No response
+/// is requested twice.
 #[test]
 fn job_near_its_time_limit_is_drained_and_requeued() {
     let test = "job_near_its_time_limit_is_drained_and_requeued";
@@ -262,8 +265,8 @@ fn job_near_its_time_limit_is_drained_and_requeued() {
     let refused = ["--out", path, "--workers", "2", "--engine-set", "time=5"];
     let refused = submit(&cluster, &slurm, config, &refused, 2);
     assert!(output_text(&refused).contains("may take 7 minutes"), "{}", output_text(&refused));
-    // A trial may take up to seven minutes. Slurm checks every half minute, so it warns 10 to 40 s after the
-    // start.
+    // A trial may take up to seven minutes. Slurm checks the time every 30 s, so the warning comes
+    // 10 to 40 s after the start.
     let limits = ["--engine-set", "time=8", "--engine-set", "extra=--signal=B:USR1@440"];
     submit(&cluster, &slurm, path, &[&["--workers", "2"][..], &limits].concat(), 0);
     let job = first_job_id(&out);

@@ -1,4 +1,4 @@
-//! One run on two nodes that survives typical cluster failures.
+//! Tests that a run on two nodes survives the usual failures of a cluster.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,8 @@ use crate::{
     workers::Cluster,
 };
 
-/// A script with two responses, so that one is recorded when the other is interrupted.
+/// A script with two responses, so that one of them is already recorded when the other is
+/// interrupted.
 const TWO_RESPONSES: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -35,10 +36,11 @@ arguments = {}
 "#;
 
 const TRIALS: usize = 40;
-/// The lease, in seconds. A worker that is stopped for longer loses its trials.
+/// The lease in seconds. If a worker is stopped for longer than that, it loses its trials.
 const LEASE_SECONDS: &str = "8";
 const STOP_DURATION: Duration = Duration::from_secs(12);
-/// Requests that a stopped worker may still send before it notices that it lost its trials: one per trial.
+/// How many requests a stopped worker may still send before it notices that it has lost its trials:
+/// one per trial.
 const MAX_LATE_REQUESTS: usize = 2;
 
 fn submit(cluster: &Cluster, slurm: &SlurmCluster, what: &str, more: &[&str]) {
@@ -59,13 +61,13 @@ fn send_signal(pid: u64, name: &str) {
     assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
 }
 
-/// Returns the jobs of a node.
+/// Returns the jobs on a node.
 fn jobs_on(nodes: &str, node: &str) -> Vec<String> {
     let jobs = nodes.lines().filter_map(|line| line.strip_suffix(node)?.strip_suffix(' '));
     jobs.map(str::to_owned).collect()
 }
 
-/// Returns the requests in a journal. Its last line may be incomplete after a kill.
+/// Returns the number of requests in a journal. After a kill, its last line may be incomplete.
 fn count_requests(journal: &Path) -> usize {
     let text = fs::read_to_string(journal).unwrap_or_default();
     text.lines().filter(|line| line.contains(r#""kind":"model_asked""#)).count()
@@ -83,7 +85,7 @@ fn processes_with(of: &str) -> Vec<String> {
     found
 }
 
-/// Returns the control groups that sandboxes of these workers left behind.
+/// Returns the control groups that the sandboxes of these workers left behind.
 fn control_groups(pids: &BTreeMap<String, u64>) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for controller in fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten() {
@@ -153,7 +155,8 @@ fn each_trial_counts_once_despite_cluster_failures() {
     assert_eq!(report["arms"][0]["graded"], TRIALS);
     assert_eq!(report["arms"][0]["complete"], true);
 
-    // Nothing is left behind once another worker has started on the node, not even by killed workers.
+    // Once another worker has started on the node, nothing is left behind, not even by workers that
+    // were killed.
     wait_for("the end of all jobs", || {
         let states = slurm.squeue(&job, "%T");
         let lives = |state: &str| matches!(state, "PENDING" | "RUNNING" | "COMPLETING");

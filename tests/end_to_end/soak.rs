@@ -1,10 +1,11 @@
-//! Runs many trials and kills the runtime with `kill -9` at random moments: every planned trial
-//! ends with one outcome and one verdict, nothing finished is done or paid again, and nothing is
-//! left on the machine.
+//! Runs many trials and kills the runtime with `kill -9` at random moments. Every planned trial
+//! must end with one outcome and one verdict. Nothing that is finished may be done or paid for
+//! again, and nothing may be left on the machine.
 //!
-//! 20 trials and 4 kills by default, 150 trials and 20 kills with `PROCTOR_TIER=full`.
-//! `PROCTOR_SOAK=TRIALS,KILLS` sets other numbers, `PROCTOR_SOAK_KIND=docker` uses the other
-//! backend, and `PROCTOR_SOAK_SEED` repeats the moments of an earlier soak, which printed its seed.
+//! By default, there are 20 trials and 4 kills; with `PROCTOR_TIER=full`, there are 150 trials and
+//! 20 kills. `PROCTOR_SOAK=TRIALS,KILLS` sets other numbers, and `PROCTOR_SOAK_KIND=docker` selects
+//! the other back end. `PROCTOR_SOAK_SEED` repeats the moments of an earlier soak, which printed
+//! its seed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,8 +27,8 @@ use crate::{
     users,
 };
 
-/// A script whose attempts print a unique name in their first output and leave a process behind. The name
-/// identifies an attempt in the model's log.
+/// A script in which each attempt prints a unique name in its first output and leaves a process
+/// behind. The name identifies the attempt in the log of the model.
 const SCRIPT: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -50,10 +51,10 @@ arguments = {}
 const RESPONSES: usize = 3;
 const JOBS: usize = 4;
 
-/// Number of trials and kills in the full tier.
+/// Number of trials and number of kills in the full tier.
 const FULL_SIZE: (usize, usize) = (150, 20);
 
-/// Longest time between a start and its kill, in milliseconds.
+/// Maximum time between a start and the kill that follows it, in milliseconds.
 const MAX_KILL_DELAY_MS: u64 = 6_000;
 
 struct SoakSize {
@@ -74,7 +75,7 @@ impl SoakSize {
     }
 }
 
-/// A small generator of random kill times that a seed reproduces.
+/// A generator of random times for the kills. The same seed gives the same times.
 struct KillTimes(u64);
 
 impl KillTimes {
@@ -108,7 +109,7 @@ struct Soak {
 impl Soak {
     fn new(stage: Stage, kind: &str, trials: usize) -> (Self, PathBuf) {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        // An unusual number of seconds identifies the process.
+        // An unusual number of seconds, by which the process can be identified.
         let seconds = 1_000_000 + u64::from(std::process::id()) * 2 + u64::from(kind == "docker");
         let script: Script =
             toml::from_str(&SCRIPT.replace("SECONDS", &seconds.to_string())).unwrap();
@@ -124,7 +125,7 @@ impl Soak {
         let (out, cache) = (stage.path("run"), stage.path("cache"));
         let temporary = stage.path("temporary");
         fs::create_dir(&temporary).unwrap();
-        // The owner of the stage writes to this folder.
+        // The owner of the stage must be able to write to this folder.
         let owner = fs::metadata(stage.dir.path()).unwrap();
         chown(&temporary, Some(owner.uid()), Some(owner.gid())).unwrap();
         let sleeper = format!("sleep {seconds}");
@@ -154,7 +155,7 @@ impl Soak {
         fs::read_to_string(self.stage.path("log")).unwrap_or_default()
     }
 
-    /// Returns the journals of trials that have ended. They must not change any more.
+    /// Returns the journals of trials that have ended. They must not change anymore.
     fn ended_journals(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let journals = find_files(&self.out.join("trials"), "trajectory.jsonl").into_iter();
         journals
@@ -168,7 +169,7 @@ impl Soak {
             .collect()
     }
 
-    /// Counts the processes in the sandboxes of this test.
+    /// Counts the processes that this test has left in sandboxes.
     fn count_sleepers(&self) -> usize {
         let wanted = self.sleeper.replace(' ', "\0") + "\0";
         let processes = fs::read_dir("/proc").unwrap().flatten();
@@ -178,8 +179,9 @@ impl Soak {
             .count()
     }
 
-    /// Returns the responses in the model's log by attempt: those to requests that contain an attempt's name.
-    /// The first request of each attempt contains none.
+    /// Returns the responses to each attempt in the log of the model. A request belongs to the
+    /// attempt whose name it contains. The first request of an attempt contains no name; these are
+    /// only counted.
     fn responses_by_attempt(&self) -> (usize, BTreeMap<String, Vec<usize>>) {
         let (mut first, mut named) = (0, BTreeMap::<String, Vec<usize>>::new());
         for seen in self.fake.requests() {
@@ -195,7 +197,7 @@ impl Soak {
     }
 }
 
-/// Returns the first UUID of a tool's output.
+/// Returns the first UUID in the output of a tool.
 fn attempt_name(content: &Value) -> String {
     let text = content.to_string();
     let words = text.split(|one: char| !(one.is_ascii_hexdigit() || one == '-'));
@@ -222,8 +224,8 @@ fn run_soak(stage: Stage, kind: &str, size: &SoakSize) {
     let begun = Instant::now();
     let mut done = BTreeMap::<PathBuf, Vec<u8>>::new();
     let (mut kills, mut early) = (0, 0);
-    // A run whose plan was not yet written cannot be resumed. The trials start again, and the kill
-    // does not count.
+    // If the plan was not written before the kill, the run cannot be resumed. The trials start
+    // again, and the kill does not count.
     while kills < size.kills {
         let planned = soak.out.join("run.json").exists();
         let args: Vec<&str> = match planned {
@@ -273,7 +275,8 @@ fn run_soak(stage: Stage, kind: &str, size: &SoakSize) {
     assert_no_leftovers(&soak, kind);
 }
 
-/// Checks that each trial has one outcome and one verdict, and compares the model's log with the record.
+/// Checks that each trial has one outcome and one verdict, and that the log of the model matches
+/// the record.
 fn assert_complete(soak: &Soak, size: &SoakSize, kills: usize, done: &BTreeMap<PathBuf, Vec<u8>>) {
     let now = soak.ended_journals();
     for (path, bytes) in done {
@@ -300,8 +303,8 @@ fn assert_complete(soak: &Soak, size: &SoakSize, kills: usize, done: &BTreeMap<P
         if !is_discarded(journal) {
             assert_eq!(answers, RESPONSES, "{}", journal.display());
         }
-        // An interrupted step runs again and prints a different name. The conversation contains the
-        // last one.
+        // If a step was interrupted, it runs again and prints another name. The conversation
+        // contains the last one.
         let first = |one: &&Value| one["step"] == 1;
         if let Some(said) = events(journal, "tool_returned").iter().rfind(first) {
             let taken = names.insert(attempt_name(&said["shown"]), answers);
@@ -319,11 +322,11 @@ fn assert_complete(soak: &Soak, size: &SoakSize, kills: usize, done: &BTreeMap<P
     }
     let (first, asked) = soak.responses_by_attempt();
     for (name, turns) in &asked {
-        // Only requests in flight at a kill are repeated. The check of the total below limits their
-        // number to the number of kills.
+        // Only requests that were in flight at a kill are repeated. The check of the total below
+        // limits their number, based on the number of kills.
         let once: BTreeSet<_> = turns.iter().collect();
         let recorded = names.get(name).copied().unwrap_or_default();
-        // The first request contains no name yet.
+        // The first request does not contain a name yet.
         assert!(once.len() < recorded + 1, "{name}: {turns:?} requested, {recorded} recorded");
         assert!(turns.len() - once.len() <= kills, "{name}: {turns:?}");
     }
@@ -348,7 +351,7 @@ fn is_discarded(path: &Path) -> bool {
 }
 
 fn assert_no_leftovers(soak: &Soak, kind: &str) {
-    // The kernel ends the processes of a killed sandbox by itself, within moments.
+    // After a sandbox was killed, the kernel ends its processes within moments.
     let begun = Instant::now();
     while soak.count_sleepers() > 0 && begun.elapsed() < Duration::from_secs(3) {
         sleep(Duration::from_millis(100));
@@ -391,7 +394,7 @@ fn run_is_complete_after_many_kills() {
     run_soak(Stage::new(), &kind, &SoakSize::from_env((20, 4)));
 }
 
-/// Runs 60 trials and 8 kills in the full tier.
+/// In the full tier, runs 60 trials with 8 kills.
 #[test]
 fn run_without_root_is_complete_after_many_kills() {
     let test = "run_without_root_is_complete_after_many_kills";

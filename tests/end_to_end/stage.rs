@@ -1,4 +1,4 @@
-//! Shared by all end-to-end tests: the binary, a clean HOME, and one cache of environments.
+//! What all end-to-end tests share: the binary, a clean HOME, and one cache of environments.
 
 use std::{
     fs,
@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use crate::{not_run::not_run, users::User};
 
-/// A test's own directory. Commands run with the repository as the current directory.
+/// The directory of a test. Commands run with the repository as the current directory.
 pub struct Stage {
     pub dir: tempfile::TempDir,
-    /// The user who runs `proctor`, if it is not the current user.
+    /// The user who runs `proctor`; `None` means the current user.
     user: Option<User>,
 }
 
@@ -34,12 +34,13 @@ def from_roman(text: str) -> int:
 END
 sed -i 's/import to_roman/import from_roman, to_roman/; s/__all__ = \[/__all__ = ["from_roman", /' numerals/__init__.py"#;
 
-/// The root of the repository.
+/// Returns the root directory of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The cache in which environments are built once for all tests. Tests of building use a separate cache.
+/// Returns the cache for all tests, in which each environment is built only once. Tests that build
+/// environments use a cache of their own.
 pub fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("proctor-cache")
 }
@@ -49,8 +50,9 @@ impl Stage {
         Self { dir: tempfile::tempdir().unwrap(), user: None }
     }
 
-    /// Creates a stage for a user who is not root. The directory belongs to that user and contains copies of
-    /// `proctor` and of the demo's files, because that user may not be able to read the repository.
+    /// Creates a stage for a user other than root. The directory belongs to that user and contains
+    /// copies of `proctor` and of the demo's files, because the user may not be able to read the
+    /// repository.
     pub fn for_user(user: User) -> Self {
         let stage = Self { user: Some(user), ..Self::new() };
         fs::copy(env!("CARGO_BIN_EXE_proctor"), stage.path("proctor")).unwrap();
@@ -70,7 +72,7 @@ impl Stage {
         self.dir.path().join(name)
     }
 
-    /// Writes a file and returns its path.
+    /// Writes a file. Returns its path.
     pub fn write_file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
         fs::write(&path, text).unwrap();
@@ -102,7 +104,7 @@ impl Stage {
         command
     }
 
-    /// Waits for the command and panics with all of its output unless it ends with the expected status.
+    /// Runs a command to its end. Panics with its output unless it exits with the expected status.
     pub fn run<I: IntoIterator<Item = S>, S: AsRef<std::ffi::OsStr>>(
         &self,
         args: I,
@@ -119,7 +121,7 @@ impl Stage {
         output
     }
 
-    /// Returns `proctor report --format json` of a run.
+    /// Returns the output of `proctor report --format json` for a run.
     pub fn report(&self, run: &Path) -> Value {
         let run = run.to_str().unwrap();
         let output = self.run(["report", run, "--format", "json"], 0);
@@ -127,12 +129,12 @@ impl Stage {
     }
 }
 
-/// Returns the arm with a name from a report.
+/// Returns the arm with this name from a report.
 pub fn find_arm<'a>(report: &'a Value, name: &str) -> &'a Value {
     report["arms"].as_array().unwrap().iter().find(|arm| arm["name"] == name).unwrap()
 }
 
-/// Returns every file with this name below a directory.
+/// Returns all files with this name below a directory.
 pub fn find_files(dir: &Path, name: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -157,13 +159,13 @@ pub fn events(journal: &Path, kind: &str) -> Vec<Value> {
         .collect()
 }
 
-/// Whether a Docker engine responds. If not, the test reports that it does not run, and fails if CI requires
-/// Docker.
+/// Returns whether a Docker engine responds. If not, reports that the test does not run, or fails
+/// the test if CI requires Docker.
 pub fn has_docker(test: &str) -> bool {
     let answers =
         Command::new("docker").arg("info").output().is_ok_and(|output| output.status.success());
     if !answers {
-        not_run(test, "DOCKER", "Docker does not respond");
+        not_run(test, "DOCKER", "Docker is not responding");
     }
     answers
 }

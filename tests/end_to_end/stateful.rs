@@ -1,5 +1,5 @@
-//! Tests trials that keep state outside their work directory. Each trial is killed after its second step and
-//! resumed. It must end like an undisturbed trial.
+//! Tests trials with state outside the work directory. Each trial is killed after its second step
+//! and then resumed. It must end in the same way as a trial that was not killed.
 
 use std::{
     fs,
@@ -16,21 +16,21 @@ use crate::{
     tier::is_full,
 };
 
-/// The expected effect of a kill.
+/// What must happen after a kill.
 enum AfterKill {
     /// The same try continues.
     Resumed,
-    /// The trial starts again, for a reason that contains this text.
+    /// The trial starts again, and the reason contains this text.
     StartedAgain(&'static str),
 }
 
 use AfterKill::{Resumed, StartedAgain};
 
-/// A test case: a name, whether the `core` tier runs it, the expected effect of a kill, and the commands of
-/// three steps. The last command writes what it finds to `out.txt`.
+/// A test case: its name, whether the core tier runs it, what must happen after a kill, and the
+/// commands of three steps. The last command writes what it finds to `out.txt`.
 type Case = (&'static str, bool, AfterKill, [&'static str; 3]);
 
-/// Number of trials that run at once.
+/// Number of trials that run at the same time.
 const MAX_CONCURRENT_TRIALS: usize = 6;
 
 static CASES: [Case; 20] = [
@@ -232,8 +232,8 @@ END"#,
     ),
 ];
 
-/// A model that runs the commands of a case. With `holds`, it never sends its third response: that request is
-/// in flight when the runtime is killed.
+/// Returns a script with which a model runs the commands of a case. With `holds`, the third
+/// response is never sent, so its request is in flight when the runtime is killed.
 fn script(commands: &[&str; 3], holds: bool) -> Script {
     let mut turns: Vec<Value> = commands
         .iter()
@@ -248,7 +248,7 @@ fn script(commands: &[&str; 3], holds: bool) -> Script {
     serde_json::from_value(json!({"conversation": [{"turn": turns}]})).unwrap()
 }
 
-/// Whether the third response was requested.
+/// Returns whether the third response was requested.
 fn is_in_third_step(fake: &FakeLlm) -> bool {
     fake.requests().iter().any(|seen| {
         let messages = seen.body["messages"].as_array().into_iter().flatten();
@@ -256,7 +256,7 @@ fn is_in_third_step(fake: &FakeLlm) -> bool {
     })
 }
 
-/// Runs cases in parallel, each as a separate arm.
+/// A run of several cases in parallel, each of which is an arm.
 struct ParallelRun {
     stage: Stage,
     fakes: Vec<FakeLlm>,
@@ -292,7 +292,7 @@ impl ParallelRun {
         ["run", self.config.to_str().unwrap(), "--out", self.out.to_str().unwrap()]
     }
 
-    /// Returns the journal of an arm's trial.
+    /// Returns the journal of the trial of an arm.
     fn arm_journal(&self, report: &Value, arm: &str) -> PathBuf {
         let arms = report["arms"].as_array().unwrap();
         let id = &arms.iter().find(|one| one["name"] == arm).unwrap()["arm"];

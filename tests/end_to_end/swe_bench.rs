@@ -1,5 +1,5 @@
-//! Grades a row of SWE-bench 5.x with the official procedure and the strict policy, in both kinds of
-//! sandboxes, from a run and from predictions in every format that harnesses write.
+//! Tests a row in SWE-bench 5.x format. It is graded under the official and the strict policy, in
+//! both kinds of sandboxes, from a run and from predictions in every format that harnesses write.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
@@ -17,7 +17,7 @@ fn create_row(stage: &Stage) -> SweRow {
     SweRow::create(&stage.path("testbed"), &cache().join("sources"))
 }
 
-/// Runs `proctor grade` and returns the report.
+/// Runs `proctor grade`. Returns the report.
 fn grade(stage: &Stage, kind: &str, tasks: &str, predictions: &str, out: &str) -> Value {
     let out = stage.path(out);
     let place = ["--tasks", tasks, "--sandbox", kind, "--out", out.to_str().unwrap()];
@@ -25,7 +25,7 @@ fn grade(stage: &Stage, kind: &str, tasks: &str, predictions: &str, out: &str) -
     stage.report(&out)
 }
 
-/// Returns the verdicts of both policies on the only trial below a directory.
+/// Returns the verdicts under both policies for the only trial below a directory.
 fn policy_results(out: &Path) -> [Value; 2] {
     let found = find_files(out, "verdict.json");
     assert_eq!(found.len(), 1, "{}", out.display());
@@ -35,14 +35,15 @@ fn policy_results(out: &Path) -> [Value; 2] {
     ["official", "strict"].map(|policy| verdict["policies"][policy]["resolved"].clone())
 }
 
-/// Returns the official part of the only trial's log.
+/// Returns the official part of the log of the only trial.
 fn official_log(out: &Path) -> String {
     let log = fs::read_to_string(&find_files(out, "log.txt")[0]).unwrap();
     let heading = "===== official: swe-bench 5.0.2 =====";
     log.split_once(heading).unwrap_or_else(|| panic!("no official part:\n{log}")).1.to_owned()
 }
 
-/// Runs `gold` and `noop` with `proctor run`, and every predictions format with `proctor grade`.
+/// Runs `gold` and `noop` with `proctor run`, and grades predictions in every format with `proctor
+/// grade`.
 fn check_run_and_grade(stage: &Stage, kind: &str, tasks: &str, gold: &str) {
     let config = format!(
         "tasks = [{tasks:?}]\n[sandbox]\nkind = \"{kind}\"\n[[arms]]\nname = \"gold\"\n\
@@ -70,7 +71,7 @@ fn check_run_and_grade(stage: &Stage, kind: &str, tasks: &str, gold: &str) {
         ("preds.jsonl", format!("{right}\n"), true),
         ("list.json", json!([right]).to_string(), true),
         ("dict.json", json!({INSTANCE_ID: right}).to_string(), true),
-        // The file that mini-swe-agent writes with `update_preds_file`.
+        // This is the file that mini-swe-agent's `update_preds_file` writes.
         ("preds.json", serde_json::to_string_pretty(&json!({INSTANCE_ID: right})).unwrap(), true),
         ("wrong.jsonl", format!("{}\n", answer(&wrong)), false),
         ("unfit.jsonl", format!("{}\n", answer(&gold.replace("def research", "def found"))), false),
@@ -90,7 +91,7 @@ fn check_run_and_grade(stage: &Stage, kind: &str, tasks: &str, gold: &str) {
     assert!(log.contains("PASSED tests/test_iterutils.py::test_research_custom_enter"), "{log}");
 }
 
-/// Returns the gold patch without its change to one file.
+/// Returns the gold patch without the changes to one file.
 fn without_typeutils(gold: &str) -> String {
     let start = gold.find("diff --git a/boltons/typeutils.py").unwrap();
     let end = gold[start + 1..].find("diff --git ").unwrap() + start + 1;
@@ -107,7 +108,8 @@ fn row_is_graded_officially_on_docker_by_its_own_script() {
     row.build_image(&stage.path("scratch"));
     let tasks = row.write_tasks(&stage.path("rows.jsonl"));
     check_run_and_grade(&stage, "docker", &tasks, &row.gold_patch());
-    // The record identifies the image by content, because its name may move later.
+    // The record identifies the image by its content, because its name may refer to another image
+    // later.
     let id = row.image_id();
     let verdict = fs::read(&find_files(&stage.path("of-list.json"), "verdict.json")[0]).unwrap();
     let verdict: Value = serde_json::from_slice(&verdict).unwrap();
@@ -121,14 +123,15 @@ fn row_is_graded_officially_on_docker_by_its_own_script() {
     for journal in journals {
         assert_eq!(events(&journal, "setup_finished")[0]["environment"]["base"], id.as_str());
     }
-    // The row's own script ran, in its own environment.
+    // The row's own script ran in the row's own environment.
     let log = official_log(&stage.path("gold"));
     for sign in ["+ git -c core.fileMode=false diff", "+ SWEBENCH_TEST_EXIT_CODE=0"] {
         assert!(log.contains(sign), "{sign}:\n{log}");
     }
 }
 
-/// In a row of SWE-smith, the patch adds a bug to the image's code, and the whole test suite runs.
+/// In a SWE-smith row, the patch adds a bug to the code in the image, and the whole test suite is
+/// run.
 #[test]
 fn swe_smith_row_is_graded_officially_on_docker() {
     if !has_docker("swe_smith_row_is_graded_officially_on_docker") {
@@ -167,8 +170,8 @@ fn swe_smith_row_is_graded_officially_on_docker() {
     }
 }
 
-/// Gold resolves the row with the fields of each dataset that adopted SWE-bench's format, without evidence
-/// against it.
+/// Several datasets use SWE-bench's format with other fields. For each of them, the gold patch must
+/// resolve the row, without evidence against it.
 #[test]
 fn rows_of_other_datasets_are_graded_officially_on_docker() {
     if !has_docker("rows_of_other_datasets_are_graded_officially_on_docker") {
@@ -189,8 +192,8 @@ fn rows_of_other_datasets_are_graded_officially_on_docker() {
     };
     let mut gym = plain.clone();
     gym.remove("environment_setup_commit");
-    // The dataset's harness only has a parser for these repositories. Other repositories are reported
-    // before anything starts.
+    // The harness of this dataset has parsers only for these repositories. A row from another
+    // repository is reported before anything starts.
     let stranger = stage.write_file("stranger.jsonl", &format!("{}\n", json!(gym)));
     let named = format!("{}#image={image}", stranger.display());
     let told =
@@ -216,7 +219,7 @@ fn rows_of_other_datasets_are_graded_officially_on_docker() {
         let rows = stage.write_file(&format!("{name}.jsonl"), &format!("{}\n", json!(row)));
         let named = match name {
             "swe-gym" => format!("{}#image={image}", rows.display()),
-            // The dataset's own images have pytest on PATH, but this image has it in an
+            // In the dataset's own images, pytest is on PATH. In this image, it is in an
             // environment.
             "swe-bench-live" => {
                 format!("{}#bin=/opt/miniconda3/envs/testbed/bin", rows.display())
@@ -240,7 +243,7 @@ fn rows_of_other_datasets_are_graded_officially_on_docker() {
 fn row_is_graded_officially_in_native_sandboxes() {
     let stage = Stage::new();
     let mut row = create_row(&stage);
-    // In the classic format, the row has neither a script nor a parser.
+    // In the classic format, a row has neither a script nor a parser.
     for field in ["eval_script", "eval_type", "log_parser"] {
         row.value.as_object_mut().unwrap().remove(field);
     }
@@ -249,7 +252,7 @@ fn row_is_graded_officially_in_native_sandboxes() {
     let named = format!("{rows}#image=none");
     let shown = stage.run([args.as_slice(), &[&named]].concat(), 0);
     let mut task: Value = serde_json::from_slice(&shown.stdout).unwrap();
-    // Instead of an image, use the host's programs and a directory with the sources.
+    // Use the programs of the host and a directory with the sources in place of an image.
     let setup = [
         "python3 -m venv /venv",
         "/venv/bin/pip install -q pytest==8.4.2",
@@ -267,9 +270,9 @@ fn row_is_graded_officially_in_native_sandboxes() {
     check_official_only_without_gold(&stage, task);
 }
 
-/// Without a gold patch, there is no baseline that explains a difference. So a result that only the official
-/// procedure resolves is never clean. The procedure keeps a patch's `conftest.py`, and the strict policy
-/// removes it.
+/// Without a gold patch, there is no baseline that explains a difference between the policies. So
+/// if only the official procedure resolves a patch, the result is never clean. The official
+/// procedure keeps a `conftest.py` from the patch, and the strict policy removes it.
 fn check_official_only_without_gold(stage: &Stage, mut task: Value) {
     task.as_object_mut().unwrap().remove("gold").unwrap();
     let tasks = stage.write_file("without-gold.jsonl", &format!("{task}\n"));
@@ -293,7 +296,7 @@ fn check_official_only_without_gold(stage: &Stage, mut task: Value) {
     assert!(evidence.iter().any(|one| one["kind"] == "official_only"), "{verdict:#}");
 }
 
-/// Tests with a custom runner, like Django's. The strict policy has no pytest to start.
+/// A custom test runner, like Django's. The strict policy cannot start pytest in it.
 const RUNNER: &str = r#"#!/usr/bin/env python3
 import sys
 import unittest

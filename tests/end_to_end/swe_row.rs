@@ -1,5 +1,6 @@
-//! Builds a SWE-bench 5.x row from two releases of a real library, with its script, and the image that it
-//! names: a Git history in `/testbed` and a `testbed` environment that a script activates.
+//! Creates a SWE-bench 5.x row with its script from two releases of a real library. Also builds the
+//! image that the row names, which contains a Git history in `/testbed` and an environment
+//! `testbed` that a script activates.
 
 use std::{
     fs,
@@ -12,7 +13,7 @@ use proctor_setup::Sources;
 use proctor_types::{Source, sha256_hex};
 use serde_json::{Value, json};
 
-/// The image that `tests/images/debian.sh` builds.
+/// An image that `tests/images/debian.sh` builds.
 const BASE_IMAGE: &str = "proctor-test:git";
 pub const INSTANCE_ID: &str = "mahmoud__boltons-357";
 const ENVIRONMENT: &str = "/opt/miniconda3/envs/testbed";
@@ -35,18 +36,18 @@ const PASS_TO_PASS: [&str; 6] = [
     "tests/test_tbutils.py::test_exception_info",
     "tests/test_typeutils.py::test_sentinel_pickle",
 ];
-/// The part of Conda that `source activate && conda activate NAME` needs.
+/// The part of Conda that is needed for `source activate && conda activate NAME`.
 const ACTIVATE_SCRIPT: &str = "conda() { . /opt/miniconda3/envs/\"$2\"/bin/activate; }\n";
 const PYTEST: &str = "pytest==8.4.2";
 
-/// The repository at the row's commit, and the row. The row has no image at first.
+/// A row, and its repository at the row's commit. At first, the row has no image.
 pub struct SweRow {
     pub repository: PathBuf,
     pub value: Value,
 }
 
 impl SweRow {
-    /// Creates the repository in a new folder. Needs the package index once.
+    /// Creates the repository in a new folder. The first time, this requires the package index.
     pub fn create(folder: &Path, sources: &Path) -> Self {
         fs::create_dir_all(folder).unwrap();
         git(folder, &["init", "-q", "-b", "main", "."]);
@@ -78,7 +79,8 @@ impl SweRow {
         self.value["patch"].as_str().unwrap().to_owned()
     }
 
-    /// Builds the row's image on the Docker engine if it is missing, and names it in the row.
+    /// Builds the image of the row in the Docker engine if it is missing, and adds its name to the
+    /// row.
     pub fn build_image(&mut self, scratch: &Path) {
         let setup = format!(
             "set -e\npython3 -m venv {ENVIRONMENT}\n{ENVIRONMENT}/bin/pip install -q --no-index \
@@ -90,7 +92,8 @@ impl SweRow {
         let key = sha256_hex(format!("{base}{commit}{setup}{ACTIVATE_SCRIPT}").as_bytes());
         let image = format!("proctor-test-swe-bench:{}", &key[..16]);
         self.value["image"] = image.as_str().into();
-        // If two tests built the image of one row at once, each would take the name from the other.
+        // If two tests built the same image at the same time, one of the images would lose its
+        // name.
         static BUILDING: Mutex<()> = Mutex::new(());
         let _alone = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
         let there = Command::new("docker").args(["image", "inspect", &image]).output().unwrap();
@@ -104,7 +107,7 @@ impl SweRow {
         run_command(Command::new("cp").arg("-r").arg(&self.repository).arg(root.join("testbed")));
         let id = run_docker(&["create", "--network", "none", BASE_IMAGE, "sh", "-c", &setup]);
         let whole = format!("{}/.", root.display());
-        // Copy the files as an archive, so that all of them belong to the container's root.
+        // Copy the files as an archive, so that root owns all of them in the container.
         let pack = "tar -C \"$1\" --owner=0 --group=0 -c . | docker cp - \"$2\":/";
         run_command(Command::new("sh").args(["-c", pack, "sh", &whole, &id]));
         run_docker(&["start", "-a", &id]);
@@ -112,19 +115,19 @@ impl SweRow {
         run_docker(&["rm", &id]);
     }
 
-    /// Returns the id of the image that the row names.
+    /// Returns the id of the row's image.
     pub fn image_id(&self) -> String {
         run_docker(&["image", "inspect", "-f", "{{.Id}}", self.value["image"].as_str().unwrap()])
     }
 
-    /// Writes a tasks file that contains only this row.
+    /// Writes a tasks file with only this row.
     pub fn write_tasks(&self, file: &Path) -> String {
         fs::write(file, format!("{}\n", self.value)).unwrap();
         file.to_str().unwrap().to_owned()
     }
 }
 
-/// The script in a SWE-bench 5.x row, without reinstalling the package.
+/// Returns the script of a SWE-bench 5.x row, except that the package is not reinstalled.
 fn eval_script(base: &str, test_patch: &str) -> String {
     format!(
         "#!/bin/bash\nset -uxo pipefail\nsource /opt/miniconda3/bin/activate\n\
@@ -137,7 +140,7 @@ fn eval_script(base: &str, test_patch: &str) -> String {
     )
 }
 
-/// Downloads pytest and its dependencies, for an image without a network.
+/// Downloads pytest and its dependencies, because the image has no network access.
 fn download_wheels(scratch: &Path, into: &Path) {
     let venv = scratch.join("pip");
     run_command(Command::new("python3").args(["-m", "venv"]).arg(&venv));
@@ -148,14 +151,14 @@ fn download_wheels(scratch: &Path, into: &Path) {
     );
 }
 
-/// Replaces a folder's content with a release of the library.
+/// Replaces the content of a folder with a release of the library.
 fn check_out(folder: &Path, version: &str, sha256: &str, sources: &Path) {
     let source =
         Source::Pypi { pypi: "boltons".into(), version: version.into(), sha256: sha256.into() };
     let sources = Sources::new(sources);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let tree = runtime.block_on(sources.fetch(&source, Path::new("."))).unwrap();
-    // The library's own configuration does not work with current pytest.
+    // The library's own pytest configuration does not work with current versions of pytest.
     let script = "find . -mindepth 1 -maxdepth 1 ! -name .git -exec rm -rf {} + && \
                   cp -r \"$1\"/. . && rm -rf *.egg-info PKG-INFO .github pytest.ini tox.ini";
     run_command(
@@ -177,7 +180,7 @@ fn git(folder: &Path, args: &[&str]) -> String {
     )
 }
 
-/// Returns Git's diff, untrimmed because its last context line may be blank.
+/// Returns the output of `git diff`. It is not trimmed, because its last line may be blank context.
 pub fn diff(folder: &Path, of: &[&str]) -> String {
     let file = folder.join(".git/proctor-diff");
     let output = format!("--output={}", file.display());
@@ -191,7 +194,7 @@ fn run_docker(args: &[&str]) -> String {
     run_command(Command::new("docker").args(args))
 }
 
-/// Runs a command to its end and returns its trimmed output.
+/// Runs a command to its end. Returns its output, trimmed.
 fn run_command(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

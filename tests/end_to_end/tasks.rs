@@ -1,15 +1,17 @@
-//! Tests `proctor tasks`: where it finds rows, and readers that close its output early.
+//! Tests `proctor tasks`: where it looks for rows, and what happens if a reader closes its output
+//! early.
 
 use std::{fs, io, process::Stdio};
 
 use crate::stage::{Stage, root};
 
-/// Writes a folder `rows` with the demo's rows below the stage's folder.
+/// Writes the demo's rows to the folder `rows` in the stage's folder.
 fn write_rows_folder(stage: &Stage) {
     fs::create_dir(stage.path("rows")).unwrap();
     let tasks = root().join("configs/tasks");
     fs::copy(tasks.join("demo.jsonl"), stage.path("rows/test.jsonl")).unwrap();
-    // A plan rejects a missing source, and the rows expect theirs next to them.
+    // A missing source is rejected when a run is planned. The rows expect their source next to
+    // them.
     std::os::unix::fs::symlink(tasks.join("numerals"), stage.path("rows/numerals")).unwrap();
 }
 
@@ -35,13 +37,14 @@ fn tasks_folder_is_relative_to_the_current_directory() {
     assert!(plan.contains("1 trial: "), "{plan}");
 }
 
-/// Hub datasets are not files. Their failures have other causes and need other hints.
+/// A dataset on the hub is not a file. It may be unavailable for other reasons, which need other
+/// hints.
 #[test]
 fn unavailable_hub_dataset_is_reported_with_a_hint() {
     let stage = Stage::new();
     let told = |dataset: &str, cache: &str| {
         let mut command = stage.proctor(["tasks", "list", "--tasks", dataset]);
-        // Nothing listens on the port of a closed listener.
+        // The listener is closed, so nothing listens on this port.
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         command.env("HF_ENDPOINT", format!("http://127.0.0.1:{port}"));
         let output = command.env("PROCTOR_CACHE", stage.path(cache)).output().unwrap();
@@ -84,7 +87,8 @@ fn closed_output_pipe_ends_printing_silently() {
     }
 }
 
-/// A FEA-Bench row with the files of its solution, as the benchmark's own scripts write it.
+/// Returns a FEA-Bench row that contains the files of its solution, as the benchmark's own scripts
+/// write it.
 fn fea_bench_row() -> serde_json::Value {
     let patch = "diff --git a/box.py b/box.py\n--- a/box.py\n+++ b/box.py\n@@ -1,2 +1,5 @@\n def size():\n     return 1\n+\n+def area():\n+    return 4\n\
                  diff --git a/lid.py b/lid.py\nnew file mode 100644\n--- /dev/null\n+++ b/lid.py\n@@ -0,0 +1,2 @@\n+class Lid:\n+    pass\n";
@@ -116,7 +120,7 @@ fn stats_compares_datasets_in_every_format() {
         ("tasks", 1.0),
         ("repositories", 1.0),
         ("statement_words", 4.0),
-        // There are 3 lines of box.py and 2 of lid.py.
+        // These are 3 lines in box.py and 2 lines in lid.py.
         ("gold_lines", 5.0),
         ("gold_files", 2.0),
         ("gold_functions", 1.0),
@@ -124,7 +128,7 @@ fn stats_compares_datasets_in_every_format() {
         ("functions_added", 1.0),
         ("classes_added", 1.0),
         ("oracle_lines", 2.0),
-        // This counts `area` and `Lid`, without the empty line before `area`.
+        // These are the lines of `area` and `Lid`, without the empty line before `area`.
         ("added_component_lines", 4.0),
         ("added_component_share", 0.8),
         ("fail_to_pass", 1.0),
@@ -135,7 +139,7 @@ fn stats_compares_datasets_in_every_format() {
     assert_eq!(of["first_date"], "2023-04-05");
     assert_eq!(of["last_date"], "2023-04-05");
     assert_eq!(of["per_task"][0]["task"], "acme__box-7");
-    // The demo's own source is next to its rows.
+    // The source of the demo is next to its rows.
     let demo_of = &json["datasets"][1];
     assert!(demo_of["oracle_lines"].as_f64().unwrap() > 0.0, "{demo_of}");
     let markdown = printed("markdown");

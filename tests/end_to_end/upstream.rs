@@ -1,5 +1,5 @@
-//! A third-party server with real TLS. It serves the files of a folder under the given names with a
-//! certificate from its own certificate authority, and records all requests.
+//! A third-party server with real TLS. It serves the files in a folder under the given names, with
+//! a certificate that its own certificate authority has signed, and records all requests.
 
 use std::{
     net::SocketAddr,
@@ -23,7 +23,7 @@ use tokio_rustls::TlsAcceptor;
 
 pub struct Upstream {
     pub address: SocketAddr,
-    /// The certificate authority that signed the server's certificate, in PEM.
+    /// The certificate of the authority that signed the server's certificate, in PEM format.
     pub ca: String,
     asked: Arc<Mutex<Vec<String>>>,
     serving: JoinHandle<()>,
@@ -36,7 +36,7 @@ impl Drop for Upstream {
 }
 
 impl Upstream {
-    /// Serves `folder` on a free loopback port, with TLS unless `names` is empty.
+    /// Serves `folder` on a free port of the loopback interface. Uses TLS unless `names` is empty.
     pub async fn start(names: &[&str], folder: &Path) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -67,7 +67,7 @@ impl Upstream {
         self.address.port()
     }
 
-    /// Returns `METHOD HOST PATH` of every request so far.
+    /// Returns `METHOD HOST PATH` for every request so far.
     pub fn requests(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }
@@ -77,7 +77,8 @@ fn create_certificate(names: &[&str]) -> (String, Arc<ServerConfig>) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-    // With the default name, OpenSSL would treat the leaf and the authority as the same issuer.
+    // With the default name, OpenSSL would take the server's certificate and the authority's for
+    // those of the same issuer.
     params.distinguished_name.push(DnType::CommonName, "an authority of a test");
     let key = KeyPair::generate().unwrap();
     let ca = params.self_signed(&key).unwrap();
@@ -142,7 +143,7 @@ async fn serve(
     Ok(response)
 }
 
-/// Serves a repository with Git's own smart HTTP server, like forges do.
+/// Serves a repository through Git's own smart HTTP server, as forges do.
 async fn serve_git(request: Request<Incoming>, folder: &Path) -> Response<Full<Bytes>> {
     let (head, body) = request.into_parts();
     let header =
@@ -180,7 +181,7 @@ async fn serve_git(request: Request<Incoming>, folder: &Path) -> Response<Full<B
     response
 }
 
-/// Returns links to the files in a folder, like a simple package index.
+/// Returns a page with links to the files in a folder, like that of a simple package index.
 fn index_page(folder: &Path) -> String {
     let mut links = String::from("<!DOCTYPE html><html><body>\n");
     for entry in std::fs::read_dir(folder).unwrap().flatten() {

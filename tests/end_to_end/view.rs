@@ -1,4 +1,4 @@
-//! Views a run: the report as a page, `show`, and `view` over real HTTP.
+//! Tests how a run can be viewed: the report as a page, `show`, and `view` over real HTTP.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -9,7 +9,7 @@ use std::{
 
 use crate::stage::Stage;
 
-/// Runs the demo and returns its run directory.
+/// Runs the demo. Returns its run directory.
 fn run_demo(stage: &Stage) -> String {
     let out = stage.path("run").to_str().unwrap().to_owned();
     stage.run(["run", "configs/demo.toml", "--out", &out], 0);
@@ -39,7 +39,7 @@ impl Viewer {
         Self { host: host.to_owned(), path: format!("/{path}"), child }
     }
 
-    /// Returns the status line, headers and body.
+    /// Sends a request. Returns the status line, the headers and the body.
     fn send_request(&self, method: &str, path: &str, host: &str) -> String {
         let mut stream = TcpStream::connect(&self.host).unwrap();
         write!(stream, "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")
@@ -60,7 +60,7 @@ fn list_files(folder: &Path) -> Vec<PathBuf> {
     entries.flat_map(|path| if path.is_dir() { list_files(&path) } else { vec![path] }).collect()
 }
 
-/// Returns the scripted model's trial of the first task, in the form that `--trial` accepts.
+/// Returns the scripted model's trial of the first task, in the form that `--trial` expects.
 fn trial_name(stage: &Stage) -> String {
     let shown = stage.run(["show", stage.path("run").to_str().unwrap()], 0);
     let shown = String::from_utf8(shown.stdout).unwrap();
@@ -115,7 +115,7 @@ fn finished_run_can_be_viewed() {
     }
     stage.run(["show", &run, "roman", "scripted", "--step", "999"], 2);
 
-    // Labels are stored next to the trial's record.
+    // Labels are stored next to the record of the trial.
     let journal = crate::stage::find_files(&stage.path("run/trials"), "trajectory.jsonl");
     let before: Vec<_> = journal.iter().map(|path| std::fs::read(path).unwrap()).collect();
     let name = trial_name(&stage);
@@ -193,7 +193,8 @@ fn finished_run_can_be_viewed() {
         .collect();
     assert_eq!(steps.len(), 2, "the scripted trials have steps, gold and noop have none");
 
-    // Request a filter, a search, trials side by side, and the exact bytes of a request.
+    // Request a filtered list, a search, trials side by side, and the exact bytes of a request to
+    // the model.
     let some = viewer.get(&format!("{root}?reason=never_edited&text=ROMAN"));
     assert_eq!(trials(&some).len(), 1, "{some}");
     assert!(some.contains("1 of 6 trials"), "{some}");
@@ -210,8 +211,8 @@ fn finished_run_can_be_viewed() {
         viewer.get(&format!("{root}search?q=(&pattern=1")).contains("invalid regular expression")
     );
     let step = viewer.get(&format!("{}/step/1", steps[0]));
-    // The page shows the work directory after the step, next to the conversation: its files and the content
-    // of one of them.
+    // Next to the conversation, the page shows the files in the work directory after the step, and
+    // the content of one of them.
     let changed: Vec<_> = steps
         .iter()
         .map(|link| viewer.get(&format!("{link}/step/1")))
@@ -230,12 +231,12 @@ fn finished_run_can_be_viewed() {
     for (name, kind) in [("viewer.js", "text/javascript"), ("viewer.css", "text/css")] {
         assert!(viewer.get(&format!("{root}{name}")).contains(kind), "{name}");
     }
-    // An unchanged page is not sent again.
+    // If a page has not changed, it is not sent again.
     let tag = matrix.lines().find_map(|line| line.strip_prefix("etag: ")).unwrap();
     let host = format!("{}\r\nIf-None-Match: {tag}", viewer.host);
     assert!(viewer.send_request("GET", &root, &host).starts_with("HTTP/1.1 304 "));
 
-    // Write the same pages as files. Every link on every page leads to one of them.
+    // Write the same pages as files. Every link on a page must lead to one of these files.
     let files = stage.path("pages");
     let told = said(&["view", &run, "--static", files.to_str().unwrap()]);
     let pages = list_files(&files);

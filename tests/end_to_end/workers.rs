@@ -1,4 +1,5 @@
-//! Workers share a run's trials and limits through its folder, as on several machines.
+//! Tests that workers share the trials and limits of a run through its folder, as they would on
+//! several machines.
 
 use std::{
     fs,
@@ -18,7 +19,7 @@ use crate::{
     stage::{Stage, events, find_files},
 };
 
-/// A script whose responses cost two cents each with [`PRICE_LINES`].
+/// A script whose responses cost two cents each, according to [`PRICE_LINES`].
 const PRICED_SCRIPT: &str = r#"
 [default]
 usage = { input = 4000, output = 50 }
@@ -58,7 +59,7 @@ impl Cluster {
         self.write_config_with(lines, "")
     }
 
-    /// Like `write_config`, with additional lines for the model.
+    /// Like [`Cluster::write_config`], but with additional lines for the model.
     fn write_config_with(&self, lines: &str, model: &str) -> PathBuf {
         let text = format!(
             "tasks = [\"configs/tasks/demo.jsonl\"]\n{lines}\n\
@@ -69,8 +70,8 @@ impl Cluster {
         self.stage.write_file("run.toml", &text)
     }
 
-    /// Plans a run for workers with a scheduler that only prints a job id. No trial starts, and no model is
-    /// called.
+    /// Plans a run for workers with a scheduler that prints a job id and does nothing else. No
+    /// trial starts, and no model is called.
     fn submit_to_fake_slurm(&self, config: &Path) {
         let folder = self.stage.path("bin");
         fs::create_dir(&folder).unwrap();
@@ -84,7 +85,8 @@ impl Cluster {
         assert!(self.fake.requests().is_empty());
     }
 
-    /// Makes the run's workers look like processes of another machine, so that only their heartbeats count.
+    /// Makes the workers of the run look like processes on another machine, so that only their
+    /// heartbeats count.
     fn move_workers_elsewhere(&self) {
         for entry in fs::read_dir(self.out.join("workers")).unwrap() {
             let path = entry.unwrap().path();
@@ -96,7 +98,7 @@ impl Cluster {
         }
     }
 
-    /// Plans a run by starting a runtime and killing it once the plan is written.
+    /// Plans a run: starts a runtime and kills it once it has written the plan.
     fn plan_and_kill(&self, lines: &str) {
         let config = self.write_config(lines);
         let args = ["run", config.to_str().unwrap(), "--out", self.out.to_str().unwrap()];
@@ -118,12 +120,13 @@ impl Cluster {
         fs::read_to_string(self.stage.path("log")).unwrap_or_default()
     }
 
-    /// The journals of tries that count. A restarted trial keeps its earlier tries below `tries/`.
+    /// Returns the journals of the tries that count. If a trial was restarted, its earlier tries
+    /// are in `tries/`.
     pub fn journals(&self) -> Vec<PathBuf> {
         self.all_journals().into_iter().filter(|path| !is_discarded(path)).collect()
     }
 
-    /// The journals of discarded tries.
+    /// Returns the journals of discarded tries.
     pub fn discarded_journals(&self) -> Vec<PathBuf> {
         self.all_journals().into_iter().filter(|path| is_discarded(path)).collect()
     }
@@ -132,7 +135,8 @@ impl Cluster {
         find_files(&self.out.join("trials"), "trajectory.jsonl")
     }
 
-    /// Checks that each trial has one outcome and one verdict, and that workers left nothing behind.
+    /// Asserts that each trial has one outcome and one verdict, and that the workers have left
+    /// nothing behind.
     pub fn assert_complete(&self, trials: usize) {
         let journals = self.journals();
         assert_eq!(journals.len(), trials, "{}", self.log());
@@ -169,8 +173,8 @@ fn send_signal(child: &Child, name: &str) {
     assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
 }
 
-/// A worker that stops responding is considered dead after its lease. Another one continues its trial, and
-/// anything that the first one writes after waking up does not count.
+/// If a worker stops responding, it counts as dead after its lease. Another worker continues its
+/// trial. If the first worker wakes up later, nothing that it writes counts.
 #[test]
 fn silent_worker_loses_its_trial_and_its_late_writes_do_not_count() {
     let cluster = Cluster::new(&SLOW_STEP_SCRIPT.replace("SLOW", "6"));
@@ -189,7 +193,7 @@ fn silent_worker_loses_its_trial_and_its_late_writes_do_not_count() {
     assert_eq!(superseded.len(), 1);
     assert_eq!(events(&journal, "trial_ended").len(), 1);
     assert_eq!(cluster.stage.report(&cluster.out)["arms"][0]["graded"], 1);
-    // The first two responses were recorded before the other worker took over.
+    // The first two responses were recorded before the other worker took over the trial.
     let answers: Vec<u64> = events(&journal, "model_answered")
         .iter()
         .map(|one| one["step"].as_u64().unwrap())
@@ -197,7 +201,7 @@ fn silent_worker_loses_its_trial_and_its_late_writes_do_not_count() {
     assert_eq!(answers.len(), 3, "{answers:?}");
 }
 
-/// Shifts the times in a killed worker's journals, as if it had started ten minutes earlier.
+/// Shifts the times in the journals of a killed worker, as if it had started ten minutes earlier.
 fn backdate_journal(journal: &Path) {
     let text = fs::read_to_string(journal).unwrap();
     let earlier = |line: &str| {
@@ -208,8 +212,9 @@ fn backdate_journal(journal: &Path) {
     fs::write(journal, text.lines().map(earlier).collect::<String>()).unwrap();
 }
 
-/// Kills a worker during a command. Another machine can't see that its process is gone. So it waits for the
-/// lease to expire and then continues after the last complete step.
+/// Kills a worker during a command. A worker on another machine cannot see that the process is
+/// gone. So it waits until the lease has expired, and then continues the trial after the last
+/// complete step.
 #[test]
 fn killed_workers_trial_is_resumed_by_another_node() {
     let cluster = Cluster::new(&SLOW_STEP_SCRIPT.replace("SLOW", "6"));
@@ -223,8 +228,8 @@ fn killed_workers_trial_is_resumed_by_another_node() {
     assert_eq!(cluster.fake.requests().len(), 2);
     let began = Instant::now();
     assert_eq!(cluster.start_worker("60").wait().unwrap().code(), Some(0), "{}", cluster.log());
-    // The lease began slightly earlier, when the file was written.
-    assert!(began.elapsed() >= Duration::from_secs(4), "the lease was not over");
+    // The lease started slightly earlier, when the file was written.
+    assert!(began.elapsed() >= Duration::from_secs(4), "the lease had not expired");
     let journal = cluster.journals().remove(0);
     let resumed = events(&journal, "trial_resumed");
     assert_eq!(resumed.len(), 1, "{}", cluster.log());
@@ -239,7 +244,7 @@ fn killed_workers_trial_is_resumed_by_another_node() {
     cluster.assert_complete(1);
 }
 
-/// `watch` shows which trial has run longest, and when its limits end it.
+/// `watch` shows which trial has been running longest, and when its limits will end it.
 #[test]
 fn watch_names_the_straggler_and_its_deadline() {
     let cluster = Cluster::new(&SLOW_STEP_SCRIPT.replace("SLOW", "60"));
@@ -261,14 +266,15 @@ fn watch_names_the_straggler_and_its_deadline() {
     });
     watch.kill().unwrap();
     watch.wait().unwrap();
-    // The time left is 900 s for the agent, 300 s for the tests and 120 s for the rest, minus ten
-    // minutes, give or take a second.
+    // The trial has 900 s for the agent, 300 s for the tests and 120 s for the rest, of which ten
+    // minutes have passed. The result may be off by a second.
     let is_one_of = |shown: [&str; 2]| shown.iter().any(|one| line.contains(one));
     assert!(is_one_of(["longest: demo__roman-1 asks for 10:", "asks for 9:59, "]), "{line}");
     assert!(is_one_of(["ends in at most 11:", "ends in at most 12:0"]), "{line}");
 }
 
-/// After USR1, the worker finishes its step and returns the trial. Its exit status says that work remains.
+/// After USR1, the worker finishes its step and gives up the trial. Its exit status shows that
+/// there is work left.
 #[test]
 fn drained_worker_returns_its_trial() {
     let cluster = Cluster::new(&SLOW_STEP_SCRIPT.replace("SLOW", "6"));
@@ -283,7 +289,7 @@ fn drained_worker_returns_its_trial() {
     assert_eq!(cluster.fake.requests().len(), 6, "no response was requested twice");
 }
 
-/// A worker does not start a trial for which its job has too little time left.
+/// If a worker's job has too little time left for a trial, the worker does not start the trial.
 #[test]
 fn worker_starts_no_trial_that_may_outlast_its_job() {
     let cluster = Cluster::new(&SLOW_STEP_SCRIPT.replace("SLOW", "6"));
@@ -306,7 +312,7 @@ fn worker_starts_no_trial_that_may_outlast_its_job() {
 #[test]
 fn workers_share_one_limit() {
     let cluster = Cluster::new(NEVER_SUBMITS);
-    // The limit also counts requests of the runtime that planned the run.
+    // The requests of the runtime that planned the run also count toward the limit.
     cluster
         .plan_and_kill("attempts = 8\njobs = 2\n[budget]\nsteps = 30\n[budget.run]\nsteps = 40\n");
     let began = Instant::now();
@@ -320,7 +326,8 @@ fn workers_share_one_limit() {
     assert_eq!(answers, 40, "{}", cluster.log());
 }
 
-/// A cost limit and a request-rate limit hold across eight workers, according to the model server's log.
+/// A limit on cost and a limit on the request rate must apply to eight workers together, according
+/// to the log of the model server.
 #[test]
 fn eight_workers_share_a_cost_limit_and_a_request_rate() {
     const WORKERS: usize = 8;
@@ -338,7 +345,7 @@ fn eight_workers_share_a_cost_limit_and_a_request_rate() {
     }
     let times: Vec<f64> = cluster.fake.requests().iter().map(|one| one.seconds).collect();
     let dollars = times.len() as f64 * RESPONSE_USD;
-    // Each worker runs one trial, and may have one response in flight when the limit is reached.
+    // Each worker runs one trial. When the limit is reached, each may have one response in flight.
     let most = 1.0 + WORKERS as f64 * RESPONSE_USD;
     assert!((0.95..most).contains(&dollars), "{dollars} dollars: {}", cluster.log());
     for (early, late) in times.iter().zip(&times[REQUESTS_PER_MINUTE..]) {
@@ -348,8 +355,8 @@ fn eight_workers_share_a_cost_limit_and_a_request_rate() {
             late - early
         );
     }
-    // Workers use 95 % of the rate. Two windows hold all requests, plus a few seconds for the first request of each
-    // worker.
+    // Workers use 95 % of the allowed rate. All requests fit in two windows, plus a few seconds for
+    // the first request of each worker.
     let took = times[times.len() - 1] - times[0];
     assert!(took < 90.0, "{took} s: {times:?}");
     let answers: usize =
@@ -362,7 +369,8 @@ fn eight_workers_share_a_cost_limit_and_a_request_rate() {
     );
 }
 
-/// Returns standard error without line breaks, which depend on the lengths of paths.
+/// Returns standard error without line breaks, because their positions depend on the lengths of
+/// paths.
 fn stderr_text(output: &std::process::Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     text.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs Proctor against model servers that validate requests like real services, from the second request on.
+"""Runs Proctor against model servers that, from the second request on, validate requests as real services do.
 
     PROCTOR=target/debug/proctor tests/endpoints/run.py [--full] [--work DIR] [--jobs N] [CASE ...]
 
-Each case is a server in CASE/case.py; its first line describes it. expected.toml says how each case must end. The exit
+Each case is a server in CASE/case.py, whose first line describes it. expected.toml says how each must end. The exit
 status is 1 if a case ends differently. All files are written below --work (default: a new temporary folder).
 """
 
@@ -38,7 +38,7 @@ api = "{case.api}"
 
 
 def run(name, work, proctor):
-    """Runs one case and returns how it ended, with its log."""
+    """Runs one case. Returns how it ended, and its log."""
     folder = f"{work}/{name}"
     spec = importlib.util.spec_from_file_location("case_" + name.replace("-", "_"), f"{folder}/case.py")
     module = importlib.util.module_from_spec(spec)
@@ -96,7 +96,7 @@ def main():
     )
 
     def one(name):
-        # Each case runs in a separate process, so that its server ends with it.
+        # Run each case in a process of its own, so that its server ends with it.
         code = f"import sys; sys.path.insert(0, {HERE!r}); import run, json; print(json.dumps(run.run({name!r}, {work!r}, {proctor!r})))"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         try:
@@ -110,7 +110,7 @@ def main():
             want = next((kind for kind in ("fault", "limit", "scored") if name in expected[kind]), "resolved")
             print(f"{name}: {end}" + ("" if end == want else f", expected {want}: {says}\n{seen}"), flush=True)
             wrong += end != want
-    print(f"{len(names)} cases, {wrong} of them ended differently than expected")
+    print(f"{len(names)} cases, {wrong} of them did not end as expected")
     sys.exit(1 if wrong else 0)
 
 

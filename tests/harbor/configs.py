@@ -1,4 +1,4 @@
-"""Writes `configs.json`: `task.toml` texts, each with the configuration that Harbor's own package reads.
+"""Writes `configs.json`: texts of `task.toml`, each with the configuration that Harbor's package reads from it.
 
     V/bin/python tests/harbor/configs.py     (see digests.py)
 

@@ -3,7 +3,7 @@
     python3.12 -m venv V && V/bin/pip install 'harbor==0.26.*'
     V/bin/python tests/harbor/digests.py
 
-Each case contains the files of a folder, the digest that Harbor's publisher computes, and the files of `tests/` that its
+Each case contains the files of a folder, the digest that Harbor publishes, and the files in `tests/` that its
 verifier would upload. `runtime/harbor/tests/all/digests.rs` creates the same folders and compares the results.
 """
 
@@ -17,7 +17,7 @@ from harbor.models.dataset.manifest import DatasetManifest
 from harbor.models.task.file_filter import TaskFileFilter
 from harbor.publisher.packager import Packager
 
-# Patterns with different meanings in Git, in both kinds of pathspec rules, and in plain globs.
+# Patterns that have different meanings in Git, in both kinds of pathspec rules, and in plain globs.
 PATTERNS = [
     "*.log", "*.pyc", "!keep.log", "/top.txt", "data/", "data/*", "!data/keep.txt", "**/deep", "a/**/z.txt",
     "deep/**", "# comment", "", "  ", "name\\ ", "[ab].txt", "[!a].txt", "[^b].txt", "?.txt", "\\!bang", "!\\#x", "*",
@@ -41,7 +41,7 @@ BASE = {
 
 
 def case(name, files, links=None):
-    """Returns the case of one folder: `files` by path, and `links` by path with their targets."""
+    """Returns the case for one folder. `files` maps paths to contents, and `links` maps paths to targets."""
     return {"name": name, "files": {**BASE, **files}, "links": links or {}}
 
 

@@ -2,7 +2,7 @@
 
     V/bin/python tests/harbor/lint.py     (see digests.py)
 
-`runtime/harbor/tests/all/lint.rs` creates the same folders and compares. Rules that Proctor's loader covers are omitted.
+`runtime/harbor/tests/all/lint.rs` creates the same folders and compares. Leaves out rules that Proctor's loader covers.
 """
 
 import json
@@ -75,7 +75,7 @@ BASE = {
 
 
 def case(name, config="", **files):
-    """Returns the case of one folder. In file names, `__` stands for `/` and `_DOT_` for `.`."""
+    """Returns the case for one folder. In the names of `files`, `__` stands for `/`, and `_DOT_` stands for `.`."""
     named = {path.replace("__", "/").replace("_DOT_", "."): text for path, text in files.items()}
     return {"name": name, "files": {**BASE, **named, "task.toml": config + SELECT}}
 

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds the base images of the Docker tests without an image registry: a minimal Debian with Python,
-# and the same with Git and patch, like benchmarks' own images. Uses debootstrap with the machine's own
-# Debian mirror. Keeps existing images.
+# Builds the base images for the Docker tests, without an image registry: a minimal Debian with Python,
+# and one that also has Git and patch, like benchmarks' own images. Uses debootstrap with this machine's
+# Debian mirror. Skips images that already exist.
 #
 # Needs root, debootstrap, and a running engine.
 set -eu

@@ -48,7 +48,7 @@ def main(folder):
         pip("download", "--no-deps", "--no-binary", ":all:", "-d", folder / "sdists", library)
     for sdist in (folder / "sdists").glob("*.tar.gz"):
         with tarfile.open(sdist) as archive:
-            # Older patch releases of Python have no extraction filters.
+            # Older patch releases of Python do not support extraction filters.
             safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
             archive.extractall(folder / "libraries", **safe)
 

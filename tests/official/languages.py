@@ -1,8 +1,8 @@
-"""Logs of test runners for languages other than Python, for the parsers of SWE-bench 5.
+"""Logs from test runners for languages other than Python, to test the parsers of SWE-bench 5.
 
-Files in languages/ are the output of real runs, made by make_languages.py: go test, minitest, test-unit, RSpec,
+Files in languages/ are the output of real runs, which make_languages.py recorded: go test, minitest, test-unit, RSpec,
 PHPUnit, jest, vitest, mocha, node --test, prove, doctest, GoogleTest, Maven and Ant. MADE has hand-written logs for
-runners that are not available. `all_logs` adds mutated copies of both, the same ones every time.
+runners that are not available. `all_logs` adds mutated copies of both kinds, the same copies every time.
 """
 import pathlib
 import random
@@ -73,7 +73,7 @@ ODD = ["\u00a0", "\x1c", "\x1f", "\u2003", "\t", "\x1b[32m", "\ufeff", "\u0085",
 
 
 def mutated(text, chance):
-    """Returns the text with some lines changed, like truncated and interleaved logs."""
+    """Returns the text with some lines changed, so that it looks like a truncated or interleaved log."""
     lines = text.split("\n")
     for _ in range(chance.randint(1, 4)):
         at = chance.randrange(len(lines))
@@ -102,7 +102,7 @@ def mutated(text, chance):
 
 
 def all_logs():
-    """(name, text, whether it is the output of a real run) of each log."""
+    """Returns the name and text of each log, and whether it is the output of a real run."""
     base = [(path.stem, path.read_text(errors="replace"), True) for path in sorted(FOLDER.glob("*.txt"))]
     base += [(f"made-{name}", text, False) for name, text in MADE.items()]
     for name, text, real in base:

@@ -34,14 +34,15 @@ LIBRARY_FILES = {
 
 
 def runs():
-    """(name, folder, arguments, environment) of each run."""
+    """Yields the name, folder, arguments and environment of each run."""
     newest = SET.name == "pytest8"
     for suite in SUITES:
         folder = HERE / "suites" / suite
         if suite == "unittests":
             continue
         for number, options in enumerate(OPTIONS):
-            # The other two generations run a third of the options: only their output formats differ.
+            # With the other two generations, run a third of the options, because only the output
+            # formats differ.
             if newest or number % 3 == (0 if SET.name == "pytest9" else 1):
                 yield f"{suite}-{number}", folder, options.split(), {}
         if newest and suite == "crash":
@@ -82,7 +83,7 @@ def run(name, folder, arguments, environment):
 
 
 def commands():
-    """Yields the names and commands of runners other than pytest."""
+    """Yields the names and commands for runners other than pytest."""
     cases = HERE / "suites/unittests/cases.py"
     for number, options in enumerate(["-v", "", "-v -f", "-v -b", "-v --locals"]):
         yield f"unittest-{number}", [sys.executable, str(cases), *options.split()]
@@ -96,13 +97,13 @@ sys.dont_write_bytecode = True
 import pytest  # noqa: E402
 from _pytest.config import default_plugins  # noqa: E402
 
-# Loaded once for all forks. Plugins of other packages are loaded by each fork, because pytest rewrites them
-# on import.
+# Import pytest once for all forks. Plug-ins from other packages are imported by each fork, because
+# pytest rewrites them during import.
 for plugin in default_plugins:
     importlib.import_module(f"_pytest.{plugin}")
 
 with tempfile.TemporaryDirectory() as folder:
-    # A copy, because runs write caches and the original folder may be read-only.
+    # Use a copy, because runs write caches and the original folder may be read-only.
     shutil.copytree(HERE / "suites", pathlib.Path(folder) / "suites")
     with open(OUT / f"index-{SET.name}.jsonl", "w") as index:
         for name, where, arguments, environment in runs():

@@ -1,4 +1,4 @@
-"""Hand-written logs: output that no test runner prints, and output of cheating code."""
+"""Hand-written logs: output that no test runner prints, and output from code that cheats."""
 
 START = "+ : '>>>>> Start Test Output'\n"
 END = "+ : '>>>>> End Test Output'\n"
@@ -13,7 +13,7 @@ def closed(body, status=None):
 GOOD = "PASSED test_a.py::test_one\nPASSED test_a.py::test_two\nFAILED test_a.py::test_three - boom\n"
 
 LOGS = {
-    # Entire logs: markers, statuses, exit codes.
+    # Complete logs that test markers, statuses and exit codes.
     "forged-with-bogus-failure": closed("PASSED test_a.py::test_one\nFAILED bogus\n", 1),
     "forged-without-failure": closed("PASSED test_a.py::test_one\nPASSED test_a.py::test_two\n", 1),
     "forged-exit-code": closed(">>>>> Test Exit Code: 0\n" + GOOD, 1),
@@ -62,7 +62,7 @@ LOGS = {
     "applied-pred": ">>>>> Applied Patch (pred)\nFAILED test_a.py::old - x\n>>>>> Applied Patch (pred)\n" + GOOD,
     "cr-lines": closed(GOOD.replace("\n", "\r\n"), 1),
     "cr-only": closed(GOOD.replace("\n", "\r"), 1),
-    # Lines that each parser reads differently.
+    # Lines that the parsers read in different ways.
     "colon-statuses": closed("ERROR: not found: x\nERROR:root:said\nPASSED: yes\nFAILED: no - x\n", 1),
     "glued-statuses": closed("PASSEDx test_a.py::t\nFAILEDx test_a.py::u\nXFAILx test_a.py::v\n", 1),
     "bare-statuses": closed("PASSED test_a.py::t\nFAILED\nPASSED\nERROR\nSKIPPED\nXFAIL\n", 1),
@@ -105,7 +105,7 @@ LOGS = {
         "________ sympy/core/tests/test_x.py:test_b ________\n x.py:y z\n a b.py:c d e.py:f g\n_ .py: _\n", 1),
     # SWE-smith.
     "smith": closed("test_a.py::t PASSED [ 1%]\ntest_a.py::u  FAILED\n test_a.py::v PASSED\ntest_a.py::w\tERRORx\nx XFAIL\n\u3000y PASSED\nPASSED SKIPPED\n", 1),
-    # FeatureBench: start and end of the summary, and how names are cut.
+    # FeatureBench: where the summary starts and ends, and how names are cut off.
     "fb-inner-summary": "=== short test summary info ===\nPASSED inner::a\n=== 1 passed in 0.01s ===\n"
     "=========================== short test summary info ============================\nFAILED outer::b - x\n=== 1 failed in 1s ===\n",
     "fb-spoofed": "note: Short Test Summary Info follows\nPASSED forged::a\nPASSED forged::b\n===\n"

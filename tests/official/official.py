@@ -1,4 +1,4 @@
-"""Grades logs with a benchmark's own code and writes the result together with the task.
+"""Grades logs with a benchmark's own code, and writes each result together with its task.
 
     official.py GRADER LOGS OUT
 
@@ -17,7 +17,7 @@ import types
 import unittest.mock
 
 GRADER = pathlib.Path(sys.argv[1])
-# SWE-smith uses SWE-bench's package.
+# SWE-smith uses the package of SWE-bench.
 ROOTS = [GRADER, GRADER.parent / "swebench-4.1.0"] if GRADER.name.startswith("swesmith") else [GRADER]
 LOGS = pathlib.Path(sys.argv[2])
 OUT = open(sys.argv[3], "w")
@@ -29,7 +29,7 @@ ABSENT = {
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports the grader's packages without their `__init__`, and empty modules for missing packages."""
+    """Imports the packages of the grader without their `__init__`, and an empty module for each missing package."""
 
     def find_spec(self, name, path=None, target=None):
         for root in ROOTS:
@@ -62,7 +62,7 @@ def write(**result):
 
 
 def statuses(log, parser, edition, function, row=None, errors=(IndexError,)):
-    """Runs one parser on one entire log."""
+    """Runs one parser on a complete log."""
     try:
         text = (LOGS / log).read_bytes().decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
         found = [[name, status] for name, status in function(text).items()]
@@ -72,7 +72,7 @@ def statuses(log, parser, edition, function, row=None, errors=(IndexError,)):
 
 
 def expectations(log, names):
-    """Yields two selections of F2P and P2P from the names in a log: from all names, and from mangled ones."""
+    """Yields two selections of fail-to-pass and pass-to-pass tests: from all names in a log, and from mangled ones."""
     chance = random.Random(log)
     names = list(names)
     mangled = [name[: len(name) // 2 + 1] for name in names] + [f"{name} " for name in names]
@@ -82,7 +82,7 @@ def expectations(log, names):
     yield names[:2], chance.sample(mangled, min(2, len(mangled)))
     yield names[:1], ["nowhere.py::test_nothing"] if chance.random() < 0.5 else []
     yield [], names[:3]
-    # Only names that began with PASSED, so that some verdicts are positive.
+    # Use only names whose line starts with PASSED, so that some verdicts are positive.
     yield names[9:12], []
 
 
@@ -113,9 +113,9 @@ class Spec(types.SimpleNamespace):
 PYTHON_PARSERS = ["pytest", "pytest_options", "pytest_v2", "matplotlib", "seaborn", "django", "sympy"]
 
 
-# Parsers with a different name in the registry of 5.0.2.
+# Parsers that have a different name in the registry of 5.0.2.
 SAME = {"react_pdf": "carbon"}
-# Rows for parsers that depend on the row. Other parsers get the first one.
+# Rows for parsers that depend on the row. The other parsers get the first row.
 ROWS = {
     None: [{"id": "owner__name-1", "version": "1.0"}],
     "jekyll": [{"id": f"jekyll__jekyll-{number}", "version": None} for number in (9141, 8761, 1)],
@@ -126,7 +126,7 @@ ROWS = {
 
 
 def language(log, raw):
-    """Runs every parser of 5.0.2 for languages other than Python on a log of any runner."""
+    """Runs each parser of 5.0.2 for languages other than Python on a log, whichever runner wrote the log."""
     from swebench.harness import grading, log_parsers
 
     for full, function in log_parsers.PARSER_REGISTRY.items():
@@ -200,7 +200,8 @@ def swebench(log, exit_status, version):
                 "pydicom/pydicom": "1.3", "sphinx-doc/sphinx": "4.0", "matplotlib/matplotlib": "3.5"}
     if version == "3.0.4":
         repos["other/library"] = "pytest_v2"
-        # Entries that FEA-Bench's diff of the harness adds for repositories that it does not know.
+        # Entries that FEA-Bench's changes to the harness add for repositories that the harness does
+        # not know.
         default = {"test_cmd": "pytest --no-header -rA --tb=no -p no:cacheprovider"}
         grading.MAP_REPO_TO_PARSER.setdefault("other/library", parsers["pytest_v2"])
         grading.MAP_REPO_VERSION_TO_SPECS.setdefault("other/library", collections.defaultdict(lambda: default))
@@ -237,7 +238,7 @@ def seen_names(parser, path, with_spec):
 
 
 def choices(log, names):
-    """Returns fewer selections for most logs, because the rules are the same and only the names differ."""
+    """Returns only some selections for most logs, because only the names differ and the rules are the same."""
     made = list(expectations(log, names))
     return made if hash_of(log) % 6 == 0 else made[:1]
 
@@ -279,7 +280,7 @@ def featurebench(log, exit_status, _version):
         statuses(log, parser, "5", function)
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
-            # Decodes Docker's output and writes it like the harness.
+            # Decode Docker's output and write it in the same way as the harness.
             text = (LOGS / log).read_bytes().decode(errors="replace")
             (folder / "test_output.txt").write_text(text, encoding="utf-8")
             (folder / "test_output_p2p_test_b.txt").write_text(text, encoding="utf-8")

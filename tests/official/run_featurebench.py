@@ -2,8 +2,8 @@
 
     run_featurebench.py CASES
 
-CASES contains lines of `{"row": ..., "patch": ...}`. The script prints a line `{"resolved": ..., "seconds": ..., ...}`
-for each. The only change is that the containers have no network, so the image's own tools must build the patched
+Each line of CASES is `{"row": ..., "patch": ...}`. The script prints a line `{"resolved": ..., "seconds": ..., ...}`
+for each. The only change is that the containers have no network access, so the image's own tools must build the patched
 package.
 """
 import json
@@ -16,7 +16,7 @@ import time
 import docker
 from featurebench.harness.runtime import run_instance_level1, run_instance_level2
 
-# The parts of conda in the harness's own images that the harness uses.
+# The parts of conda in the harness's images that the harness uses.
 CONDA = """mkdir -p /opt/miniconda3/etc/profile.d
 cat >/opt/miniconda3/etc/profile.d/conda.sh <<'END'
 conda() { if [ "$1" = activate ]; then export PATH=/opt/miniconda3/envs/$2/bin:$PATH; fi; }
@@ -43,7 +43,7 @@ def grade(client, row, patch):
             begun = time.monotonic()
             found = run(row, prediction, container, log, pathlib.Path(folder), None)
             seconds = time.monotonic() - begun
-        # Same condition as in `run_evaluation.py`.
+        # This is the same condition as in `run_evaluation.py`.
         resolved = bool(found.get("f2p_success") and found.get("p2p_success", True))
         return {"resolved": resolved, "seconds": round(seconds, 2), "error": found.get("error")}
     finally:

@@ -2,7 +2,7 @@
 
     wrap.py LOGS
 
-Writes NAME.log next to NAME.raw, the hand-written logs, and an index.jsonl of all logs.
+For each NAME.raw, writes NAME.log next to it. Also writes the hand-written logs, and an index.jsonl of all logs.
 """
 import json
 import pathlib
@@ -16,7 +16,7 @@ COMMANDS = ["pytest -rA", "pytest --no-header -rA --tb=no -p no:cacheprovider", 
 
 
 def wrapped(raw, status, number):
-    """Returns a command as `bash -x` shows it for the harness's script."""
+    """Returns the output together with the lines that `bash -x` prints for the harness's script."""
     head = (
         "+ cd /testbed\n+ git apply -v -\nChecking patch test_a.py...\nApplied patch test_a.py cleanly.\n"
         f"+ : '>>>>> Start Test Output'\n+ {COMMANDS[number % 3]} test_a.py\n"

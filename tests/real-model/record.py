@@ -1,9 +1,9 @@
-"""Record responses of llama.cpp's server, byte for byte, in recorded/NAME.http.
+"""Records responses from llama.cpp's server, byte for byte, in recorded/NAME.http.
 
 usage: record.py [--out FOLDER] [NAME...]
 
-Each file holds the status line, the relevant headers, an empty line and the unchanged body (without chunk framing;
-the path of the weights is replaced by MODEL). Ids, times and timings differ from run to run; the rest should not. README.md
+Each file contains the status line, the relevant headers, an empty line and the unchanged body (without chunk framing;
+MODEL replaces the path of the weights). Ids, times and timings differ from run to run; nothing else should. README.md
 describes each case.
 """
 
@@ -39,7 +39,7 @@ def called(arguments):
     ]
 
 
-# The server continues a final assistant message: here, the beginning of a malformed call.
+# The server continues a final assistant message. Here, this is the start of a malformed call.
 BROKEN_CALL = LIST + [
     {"role": "assistant", "content": '<tool_call>\n{"name": "shell", "arguments": {"command": "ls"}}\n</tool_'}
 ]
@@ -52,7 +52,7 @@ PLAIN, SMALL, SHOWN, CALLS, TEXT = (
     ["--template", "calls-as-text.jinja"],
 )
 CASES = {
-    # name: (options of serve.py, path, body or None for GET)
+    # For each name: the options for serve.py, the path, and the body (None for GET).
     "models": (PLAIN, "/v1/models", None),
     "props": (PLAIN, "/props", None),
     "props-with-tools": (SHOWN, "/props", None),
@@ -122,7 +122,7 @@ def record(host, path, body):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Record what llama.cpp's server answers")
+    parser = argparse.ArgumentParser(description="Record responses from llama.cpp's server")
     parser.add_argument("--out", type=pathlib.Path, default=HERE / "recorded")
     parser.add_argument("names", nargs="*", metavar="NAME")
     args = parser.parse_args()

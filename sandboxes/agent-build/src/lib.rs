@@ -1,11 +1,11 @@
 //! The `agent!` macro: the static sandbox agent as bytes.
 //!
-//! The agent needs its own target folder and a statically linked C library, so a nested cargo
+//! The agent needs its own target directory and a statically linked C library, so a nested cargo
 //! builds it. A build script cannot start that cargo, because cargo also runs build scripts for
-//! `cargo check` and `cargo clippy`. A macro runs inside the compiler and can tell whether code is
-//! generated. If no code is generated, the agent is empty.
+//! `cargo check` and `cargo clippy`. A macro runs inside the compiler and can tell whether the
+//! compiler generates code. If not, the macro expands to an empty array.
 //!
-//! `build.rs` of `proctor-embedded-agent` tells cargo when to expand the macro again.
+//! `build.rs` of `proctor-embedded-agent` tells cargo when to re-expand the macro.
 
 #![warn(missing_docs)]
 
@@ -18,7 +18,7 @@ use std::{
 
 use proc_macro::{Literal, TokenStream};
 
-/// Variables of the outer build that would affect the inner one.
+/// Environment variables of the outer build that would affect the inner one.
 const REMOVED_VARS: &[&str] = &[
     "RUSTFLAGS",
     "RUSTDOCFLAGS",
@@ -37,7 +37,7 @@ const REMOVED_VARS: &[&str] = &[
     "LD_LIBRARY_PATH",
 ];
 
-/// User settings that the inner build keeps.
+/// Prefixes of user settings that the inner build keeps.
 const KEPT_VAR_PREFIXES: &[&str] =
     &["CARGO_HOME", "CARGO_NET_", "CARGO_HTTP_", "CARGO_REGISTR", "CARGO_SOURCE_"];
 
@@ -77,12 +77,12 @@ fn generates_code(arguments: impl Iterator<Item = String>) -> bool {
     false
 }
 
-/// Builds the agent and returns its path below `OUT_DIR`.
+/// Builds the agent and returns the path of its binary, which is below `OUT_DIR`.
 fn build() -> Result<PathBuf, String> {
     let variable = |name: &str| env::var(name).map_err(|error| format!("{name}: {error}"));
     let out = PathBuf::from(variable("OUT_DIR")?);
     let kept = out.join("agentd");
-    // An agent that was built elsewhere, by a packager or on another machine.
+    // Use a prebuilt agent, from a packager or from another machine.
     if let Ok(given) = env::var("PROCTOR_AGENT") {
         return publish(Path::new(&given), &kept)
             .map_err(|error| format!("PROCTOR_AGENT={given}: {error}"));
@@ -110,7 +110,7 @@ fn build() -> Result<PathBuf, String> {
     let output = cargo.output().map_err(|error| format!("cannot start cargo: {error}"))?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);
-        // Messages of GNU ld and of lld.
+        // Errors that GNU ld and lld print if there is no static C library.
         let libc = ["cannot find -lc", "unable to find library -lc", "crt1.o", "rcrt1.o"];
         return Err(match libc.iter().any(|sign| text.contains(sign)) {
             true => "the static sandbox agent needs libc.a: install libc6-dev (Debian, Ubuntu) or \
@@ -123,8 +123,8 @@ fn build() -> Result<PathBuf, String> {
     publish(&built, &kept).map_err(|error| format!("{}: {error}", built.display()))
 }
 
-/// Copies the agent below `OUT_DIR` and renames it into place, because the library and its tests
-/// are compiled at the same time.
+/// Copies the agent below `OUT_DIR`. Writes a temporary file and renames it, because cargo compiles
+/// the library and its tests at the same time.
 fn publish(built: &Path, kept: &Path) -> std::io::Result<PathBuf> {
     let half = kept.with_extension(std::process::id().to_string());
     fs::copy(built, &half)?;
@@ -136,8 +136,9 @@ fn publish(built: &Path, kept: &Path) -> std::io::Result<PathBuf> {
 }
 
 /// Returns the outer target directory, derived from
-/// `<target>[/<triple>]/<profile>/build/<package>/out`. In another layout, such as the temporary
-/// one of `cargo install`, the agent is built below `OUT_DIR`, separately for each profile.
+/// `<target>[/<triple>]/<profile>/build/<package>/out`. If the path has another form, such as the
+/// temporary one of `cargo install`, the agent is built below `OUT_DIR`, separately for each
+/// profile.
 fn target_folder(out: &Path) -> PathBuf {
     let is_build = |folder: &&Path| folder.file_name().is_some_and(|name| name == "build");
     let profile = out.ancestors().find(is_build).and_then(Path::parent);

@@ -1,8 +1,8 @@
 //! The sandbox agent, Proctor's only process inside a sandbox.
 //!
 //! `agentd serve` handles requests on its standard input and output, with hardening if requested.
-//! `agentd sandbox` first creates the sandbox around itself and then serves on a given descriptor.
-//! `agentd remove` removes a host tree for a user who is not root.
+//! `agentd sandbox` first creates a sandbox around itself and then serves requests on a given
+//! descriptor. `agentd remove` removes a host tree for a user who is not root.
 
 mod hardening;
 mod isolate;
@@ -13,7 +13,7 @@ use std::{env, ffi::OsStr, process};
 
 use proctor_wire::Defence;
 
-/// The exit status of an invalid command line.
+/// The exit status for an invalid command line.
 const EXIT_USAGE: i32 = 64;
 
 fn main() {

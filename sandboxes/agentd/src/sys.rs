@@ -28,7 +28,7 @@ pub(crate) fn fork() -> io::Result<Option<Pid>> {
     }
 }
 
-/// Sets attributes (`MOUNT_ATTR_*`) of a mount and all mounts below it. Never clears any.
+/// Sets attributes (`MOUNT_ATTR_*`) on a mount and all mounts below it. Clears none.
 pub(crate) fn set_mount_attributes(tree: BorrowedFd<'_>, set: u64) -> io::Result<()> {
     let attributes = libc::mount_attr { attr_set: set, attr_clr: 0, propagation: 0, userns_fd: 0 };
     let empty: &CStr = c"";
@@ -46,7 +46,7 @@ pub(crate) fn set_mount_attributes(tree: BorrowedFd<'_>, set: u64) -> io::Result
     check(result)
 }
 
-/// Brings up the loopback interface. Without it, nothing can listen on 127.0.0.1.
+/// Brings up the loopback interface. Without it, no program can listen on 127.0.0.1.
 pub(crate) fn set_loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: `ifreq` is plain data for which zeros are valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -59,13 +59,13 @@ pub(crate) fn set_loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
     check(result.into())
 }
 
-/// Closes every descriptor from `first` on.
+/// Closes all descriptors starting with `first`.
 pub(crate) fn close_from(first: RawFd) -> io::Result<()> {
     // SAFETY: the caller owns no descriptor from `first` on.
     check(unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) })
 }
 
-/// Installs a seccomp filter; `no_new_privs` must be set.
+/// Installs a seccomp filter. `no_new_privs` must be set first.
 pub(crate) fn install_filter(filter: &mut [libc::sock_filter]) -> io::Result<()> {
     let program =
         libc::sock_fprog { len: filter.len() as libc::c_ushort, filter: filter.as_mut_ptr() };
@@ -91,7 +91,7 @@ pub(crate) fn set_file_identity(user: u32, group: u32) -> io::Result<()> {
     }
 }
 
-/// Exits a forked child without running destructors or exit handlers of the parent.
+/// Exits a forked child without running the parent's destructors and exit handlers.
 pub(crate) fn exit(code: i32) -> ! {
     // SAFETY: ends the process.
     unsafe { libc::_exit(code) }

@@ -25,12 +25,12 @@ pub enum Base {
     Dockerfile(PathBuf),
 }
 
-/// Where an image is available.
+/// Where a back end can get an image from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImageLocation {
-    /// The back end has it locally.
+    /// The back end already has the image.
     Here,
-    /// A registry has it.
+    /// The image must be pulled from a registry.
     Registry,
 }
 
@@ -41,14 +41,14 @@ pub struct SourceTree {
     pub folder: PathBuf,
     /// SHA-256 or another identifier of the content; part of the layer's cache key.
     pub digest: String,
-    /// The destination.
+    /// The destination path in the sandbox.
     pub at: RawPath,
 }
 
-/// An environment that is built once: a base, source code and set-up lines.
+/// How to build an environment: a base, source code and set-up lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerSpec {
-    /// The layer's base.
+    /// The base to build on.
     pub base: Base,
     /// Code to copy in before the set-up lines run; `None` if the base already contains it.
     pub source: Option<SourceTree>,
@@ -58,26 +58,26 @@ pub struct LayerSpec {
     pub workdir: RawPath,
     /// Environment variables of the set-up lines.
     pub env: Vec<(String, String)>,
-    /// Time limit for all set-up lines together. The build fails if they exceed it.
+    /// The time limit for all set-up lines together. The build fails if they exceed it.
     pub time_limit: Duration,
 }
 
-/// A built environment from which sandboxes are started. Cheap to clone; cached on disk by
-/// `digest`.
+/// A built environment that sandboxes start from. Back ends cache it on disk under `digest`. Cheap
+/// to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreparedEnvironment {
-    /// Identifies the base, the source and the set-up lines.
+    /// The cache key: identifies the base, the source code and the set-up lines.
     pub digest: String,
     /// Identifies the base's content: an image id or a SHA-256.
     pub base: String,
-    /// `repository@sha256:...`, if the base's image comes from a registry.
+    /// The image as `repository@sha256:...`, if the base is an image from a registry.
     pub image: Option<String>,
-    /// The back end's own handle: a layer directory, an image id.
+    /// The back end's own identifier, such as a layer directory or an image id.
     pub handle: String,
-    /// Whether the set-up lines ran now. `false` if the environment comes from the cache.
+    /// Whether the set-up lines ran for this call. `false` if the environment comes from the cache.
     pub built: bool,
-    /// With a host base: the host paths that its sandboxes lack. Back ends leave this empty; the
-    /// caller that opens a sandbox fills it.
+    /// With a host base: the host paths that are hidden in its sandboxes. Back ends leave this
+    /// empty; the caller that opens a sandbox sets it.
     pub absent: HiddenPaths,
 }
 
@@ -94,14 +94,14 @@ impl PreparedEnvironment {
     }
 }
 
-/// A host directory, with everything below it, that is visible in the sandbox. It is read-only for
-/// every user inside, including root, and is not part of snapshots.
+/// A host directory that is visible in the sandbox, with everything below it. No user in the
+/// sandbox, not even root, can write to it, and snapshots don't include it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
     /// A directory on the host.
     pub folder: PathBuf,
-    /// Absolute path in the sandbox. Created if missing; otherwise the mount hides whatever is
-    /// there.
+    /// The mount point, as an absolute path in the sandbox. It is created if missing. Otherwise,
+    /// the mount hides its existing content.
     pub at: RawPath,
 }
 
@@ -115,19 +115,20 @@ pub struct SandboxRequest {
     /// Host directories that the trial needs, such as an agent's programs. Sandboxes for grading
     /// have none.
     pub mounts: Vec<Mount>,
-    /// The trial or another purpose, for labels and messages.
+    /// The trial or another purpose that the sandbox is for. Used in labels and messages.
     pub purpose: String,
 }
 
-/// Builds environments and opens sandboxes. Object-safe, shared by all trials.
+/// Builds environments and opens sandboxes. The trait is object-safe, and all trials share one back
+/// end.
 ///
-/// Contract: a sandbox has no network, no capabilities beyond those its own files need, and no
-/// access to the host beyond its base. [`Enforcement`] lists what cannot be enforced. A sandbox
-/// ends when its channel closes, even if the runtime crashes. [`Backend::sweep`] removes the
-/// leftovers of a killed runtime.
+/// Contract: a sandbox has no network, only the capabilities that it needs for its own files and
+/// processes, and no access to the host beyond its base and mounts. [`Enforcement`] lists what the
+/// back end cannot enforce. A sandbox ends when its channel closes, even if the runtime crashes.
+/// [`Backend::sweep`] removes what a killed runtime left behind.
 ///
-/// Five methods are required. This back end wraps another one and counts the sandboxes that it
-/// opens:
+/// Five methods are required. The back end in this example wraps another one and counts the
+/// sandboxes that it opens:
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -202,16 +203,16 @@ pub trait Backend: Send + Sync {
     /// Returns the back end's name: `native` or `docker`.
     fn name(&self) -> &'static str;
 
-    /// Returns the content hash of the sandbox agent. Cached results of a different agent are
-    /// invalid.
+    /// Returns the content hash of the sandbox agent. Results that were cached with another agent
+    /// are invalid.
     fn agent_digest(&self) -> String;
 
-    /// Returns the resources available to all its sandboxes together.
+    /// Returns the resources that are available to all sandboxes together.
     fn machine(&self) -> Machine {
         Machine::detect()
     }
 
-    /// Returns the engine's version for the run record.
+    /// Returns the container engine's version, for the run record.
     fn version(&self) -> Option<String> {
         None
     }
@@ -219,41 +220,44 @@ pub trait Backend: Send + Sync {
     /// Returns where an image is available, without downloading anything.
     ///
     /// # Errors
-    /// The image is not present, and as far as can be known without pulling, no registry has it.
+    /// Fails if the back end does not have the image and, as far as it can tell without pulling, no
+    /// registry has it either.
     async fn image_location(&self, _image: &str) -> Result<ImageLocation, Fault> {
         Ok(ImageLocation::Here)
     }
 
-    /// Returns the image's container settings. Pulls or builds a missing image. A base that is not
-    /// an image has no settings.
+    /// Returns the image's container settings. Pulls or builds the image if it is missing. For a
+    /// base that is not an image, returns default settings.
     ///
     /// # Errors
-    /// The image cannot be pulled, built or read.
+    /// Fails if the image cannot be pulled, built or read.
     async fn image_settings(&self, _base: &Base) -> Result<ImageSettings, Fault> {
         Ok(ImageSettings::default())
     }
 
-    /// Builds the environment or finds it in the cache. Two concurrent callers with the same spec
-    /// build once.
+    /// Builds the environment, or returns it from the cache. If two callers request the same spec
+    /// concurrently, it is built once.
     async fn prepare(&self, spec: &LayerSpec) -> Result<PreparedEnvironment, Fault>;
 
     /// Opens one sandbox and waits until its agent responds.
     ///
     /// # Errors
-    /// The sandbox did not start: a sandbox fault, or an environment fault if its layer is gone.
+    /// Fails if the sandbox does not start: with an environment fault if the environment is gone,
+    /// otherwise with a sandbox fault.
     async fn open(&self, spec: &SandboxRequest) -> Result<Box<dyn Sandbox>, Fault>;
 
-    /// Lists cache entries that can be recreated, in the order in which they can be removed.
+    /// Lists the cache entries that the back end can recreate, in an order in which they can be
+    /// removed.
     async fn cache_entries(&self) -> Result<Vec<CacheEntry>, Fault> {
         Ok(Vec::new())
     }
 
-    /// Removes a cache entry. Returns `false` if it is still in use.
+    /// Removes a cache entry. Returns `false` if the entry is still in use.
     async fn discard(&self, _kept: &CacheEntry) -> Result<bool, Fault> {
         Ok(false)
     }
 
-    /// Describes another live runtime that uses the cache, if there is one.
+    /// Describes another live process that uses the cache, if there is one.
     async fn other_cache_user(&self) -> Result<Option<String>, Fault> {
         Ok(None)
     }
@@ -262,29 +266,30 @@ pub trait Backend: Send + Sync {
     /// or died.
     ///
     /// # Errors
-    /// The back end is unavailable: `Cause::BackEndGone` if it may recover, otherwise another
-    /// cause.
+    /// Fails if the back end is unavailable: with `Cause::BackEndGone` if it may recover, otherwise
+    /// with another cause.
     async fn check(&self) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// Removes leftovers of dead runtimes and returns their names. Never touches resources of a
-    /// live runtime.
+    /// Removes what dead runtimes left behind and returns the names of the removed resources. Never
+    /// touches a live runtime's resources.
     async fn sweep(&self) -> Result<Vec<String>, Fault>;
 }
 
-/// An open sandbox. Dropping it without [`Sandbox::close`] must still end the sandbox.
+/// An open sandbox. An implementation must also end the sandbox if it is dropped without
+/// [`Sandbox::close`].
 #[async_trait]
 pub trait Sandbox: Send + Sync {
-    /// Returns the channel to the agent. Clones may outlive this value, but their requests then
-    /// fail.
+    /// Returns the host's end of the channel to the agent. Clones of the handle may outlive this
+    /// value, but requests through them then fail.
     fn handle(&self) -> &Arc<SandboxHandle>;
 
-    /// Returns the requested limits that are not enforced.
+    /// Returns which of the requested limits are not enforced.
     fn enforcement(&self) -> &Enforcement;
 
-    /// Returns the resource counters so far. Counters that the back end does not have are absent.
-    /// Call it before [`Sandbox::close`]. It also works for a dead sandbox.
+    /// Returns the current resource counters. Counters that the back end doesn't have are `None`.
+    /// Call this method before [`Sandbox::close`]. It also works if the sandbox is dead.
     async fn counts(&self) -> SandboxCounts {
         self.handle().counts()
     }

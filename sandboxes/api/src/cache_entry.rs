@@ -1,17 +1,17 @@
-//! What a back end caches between runs.
+//! An entry in a back end's cache, which persists between runs.
 
 use std::time::SystemTime;
 
 /// Something on disk that a back end created and can recreate, such as a built environment or an
-/// unpacked base.
+/// unpacked base image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheEntry {
-    /// Human-readable description: `layer 0123456789ab`.
+    /// A human-readable description, such as `layer 0123456789ab`.
     pub what: String,
-    /// Size on disk.
+    /// Size on disk in bytes.
     pub bytes: u64,
     /// Creation time; `None` if unknown.
     pub made: Option<SystemTime>,
-    /// The back end's internal name for it.
+    /// The back end's internal name for the entry.
     pub handle: String,
 }

@@ -4,45 +4,49 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use crate::wire::{CommandExit, RawPath};
 
-/// A command. Its environment is exactly `env`; it inherits no variables.
+/// A command to run in a sandbox. Its environment is exactly `env`; it inherits no variables.
 #[derive(Debug, Clone)]
 pub struct Command {
     /// The program and its arguments. A program name without a slash is looked up in `PATH`.
     pub argv: Vec<RawPath>,
-    /// Its working directory; defaults to `/`.
+    /// The working directory; `/` by default.
     pub cwd: RawPath,
     /// All environment variables.
     pub env: BTreeMap<String, RawPath>,
     /// Standard input; empty means no input.
     pub stdin: Vec<u8>,
-    /// After this time, every process of the command is killed, even one that left the process group.
+    /// After this time, every process of the command is killed, including those that left the
+    /// process group.
     pub time_limit: Option<Duration>,
-    /// A user name in the sandbox or a numeric `uid[:gid]`. Defaults to the sandbox's root.
+    /// The user who runs the command: a name from the sandbox's `/etc/passwd`, or a numeric
+    /// `uid[:gid]`. Defaults to the sandbox's root.
     pub user: Option<String>,
-    /// Number of bytes kept in memory from the start of each output stream. The rest is spilled or
-    /// dropped.
+    /// How many bytes to keep in memory from the start of each output stream. Further bytes are
+    /// written to the spill file, or dropped if there is none.
     pub output_cap: usize,
-    /// Number of bytes kept in memory from the end of each output stream if the head is incomplete.
+    /// How many bytes to keep in memory from the end of each output stream, if the stream is longer
+    /// than `output_cap`.
     pub tail_cap: usize,
-    /// Base name of the files for output streams that exceed the cap: `<spill>.stdout` and
-    /// `<spill>.stderr`, up to `spill_cap` bytes each.
+    /// Base name of the spill files for output streams longer than `output_cap`: `<spill>.stdout`
+    /// and `<spill>.stderr`, up to `spill_cap` bytes each.
     pub spill: Option<PathBuf>,
-    /// Maximum bytes of each spilled file; defaults to 64 MiB.
+    /// Maximum size of each spill file in bytes; 64 MiB by default.
     pub spill_cap: u64,
-    /// Opens the results pipe (descriptor 3) and collects it in [`CommandOutput::results`].
+    /// Whether to open the results pipe (descriptor 3) for the command and collect its content in
+    /// [`CommandOutput::results`].
     pub results: bool,
-    /// Kills every process left in the sandbox when the command exits. Used for grading.
+    /// Whether to kill every process left in the sandbox when the command exits. Used for grading.
     pub reap_all: bool,
-    /// Program to run if the first argument does not exist.
+    /// The program to run if the first argument does not exist.
     pub fallback: Option<RawPath>,
-    /// Redirects standard error to standard output. With two separate streams the order of writes
-    /// is lost.
+    /// Whether to redirect standard error to standard output. With separate streams, the order of
+    /// writes is lost.
     pub merged: bool,
 }
 
 impl Command {
-    /// Creates a command with a plain `PATH`, `HOME=/root`, no input and no time limit. It keeps 1
-    /// MiB of each output stream.
+    /// Creates a command with a standard `PATH`, `HOME=/root`, no input and no time limit. The host
+    /// keeps 1 MiB of each output stream.
     pub fn new<I, S>(argv: I) -> Self
     where
         I: IntoIterator<Item = S>,
@@ -95,16 +99,17 @@ impl Command {
     }
 }
 
-/// One captured stream.
+/// One captured output stream.
 #[derive(Debug, Clone, Default)]
 pub struct CapturedOutput {
-    /// The start, at most `output_cap` bytes.
+    /// The start of the stream, at most `output_cap` bytes.
     pub head: Vec<u8>,
-    /// Number of bytes written.
+    /// Number of bytes in the whole stream.
     pub total: u64,
-    /// The last bytes (at most `tail_cap`) if the head is incomplete.
+    /// The end of the stream, at most `tail_cap` bytes, if `head` is incomplete.
     pub tail: Vec<u8>,
-    /// The file with the complete stream, if it exceeded the cap and could be written.
+    /// The file with the complete stream, if the stream exceeded the cap and could be written to a
+    /// file.
     pub spill: Option<PathBuf>,
 }
 
@@ -114,13 +119,13 @@ impl CapturedOutput {
         String::from_utf8_lossy(&self.head).into_owned()
     }
 
-    /// Returns whether the head is the complete output.
+    /// Returns whether the head contains the whole stream.
     pub fn is_complete(&self) -> bool {
         self.head.len() as u64 == self.total
     }
 }
 
-/// A finished command.
+/// The result of a finished command.
 #[derive(Debug, Clone, Default)]
 pub struct CommandOutput {
     /// How the command ended.
@@ -129,7 +134,7 @@ pub struct CommandOutput {
     pub stdout: CapturedOutput,
     /// Standard error.
     pub stderr: CapturedOutput,
-    /// What the command wrote to the results pipe.
+    /// What the command wrote to its results pipe.
     pub results: Vec<u8>,
 }
 

@@ -2,18 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Lists requested limits that could not be enforced, each with the reason ("memory: no writable
-/// memory cgroup").
+/// Lists the requested limits that could not be enforced, each with the reason (`memory: no
+/// writable memory cgroup`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enforcement {
     /// One entry per limit, starting with the limit's name. Stored in the run record.
     pub not_enforced: Vec<String>,
 }
 
-/// Fixes, keyed by the start of an entry.
+/// Hints for fixing the machine. Each has the start of the entries that it applies to.
 const HINTS: &str = include_str!("../../../configs/sandbox/hints.txt");
 
-/// Returns how to make the machine enforce an entry's limit, if known.
+/// Returns a hint on how to make the machine enforce the limit in `entry`, if one is known.
 pub fn find_hint(entry: &str) -> Option<&'static str> {
     HINTS
         .lines()

@@ -1,9 +1,9 @@
-//! Reads the kernel's counters of a control group (version 1 or 2), for both back ends.
+//! Reads the kernel's counters for a control group (version 1 or 2). Both back ends use this.
 
 use proctor_types::{CpuCounts, MemoryCounts, SandboxCounts};
 
-/// The files to read, each with its controller, which determines the directory in version 1. A
-/// group has only the files that its version and kernel provide.
+/// The files to read, each with its controller. In version 1, the controller determines the
+/// directory. A group has only the files that its version and kernel provide.
 pub const KERNEL_FILES: [(&str, &str); 13] = [
     ("memory", "memory.max"),
     ("memory", "memory.peak"),
@@ -20,7 +20,7 @@ pub const KERNEL_FILES: [(&str, &str); 13] = [
     ("pids", "pids.events"),
 ];
 
-/// In version 1, a limit of at least this many bytes means no limit.
+/// In version 1, a limit of at least this many bytes means that there is no limit.
 const NO_LIMIT: u64 = 1 << 60;
 
 /// Reads the counters. `text_of` returns a file's content, or `None` if the file does not exist.
@@ -33,7 +33,8 @@ pub fn kernel_counts(text_of: impl Fn(&str) -> Option<String>) -> SandboxCounts 
         limit_bytes: number("memory.max")
             .or_else(|| number("memory.limit_in_bytes").filter(|limit| *limit < NO_LIMIT)),
         peak_bytes: number("memory.peak").or_else(|| number("memory.max_usage_in_bytes")),
-        // Version 1 has `memory.failcnt`, which recent kernels leave at 0 (observed with 6.18).
+        // Version 1 has only `memory.failcnt`, which recent kernels leave at 0 (observed with
+        // 6.18).
         at_limit: line("memory.events", "max"),
         oom_kills: line("memory.events", "oom_kill")
             .or_else(|| line("memory.oom_control", "oom_kill")),
@@ -54,20 +55,21 @@ pub fn kernel_counts(text_of: impl Fn(&str) -> Option<String>) -> SandboxCounts 
     SandboxCounts { memory, cpu, processes_refused, ..SandboxCounts::default() }
 }
 
-/// Returns the number in the line `name 12`.
+/// Returns the number from a line such as `name 12`.
 fn find_value(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
-/// Returns the total in seconds from `some avg10=0.00 avg60=0.00 avg300=0.00 total=12345`
-/// (microseconds).
+/// Returns the total, converted from microseconds to seconds, of a line such as `some avg10=0.00
+/// avg60=0.00 avg300=0.00 total=12345`.
 fn parse_stalled_seconds(text: &str) -> Option<f64> {
     let some = text.lines().find(|line| line.starts_with("some "))?;
     let total: u64 = some.split("total=").nth(1)?.trim().parse().ok()?;
     Some(total as f64 / 1e6)
 }
 
-/// Returns the CPU quota. For no limit, version 2 writes `max` and version 1 a negative number.
+/// Returns the CPU quota in CPUs. If there is no limit, version 2 has `max` and version 1 has a
+/// negative number.
 fn parse_cpu_quota(text_of: &impl Fn(&str) -> Option<String>) -> Option<f64> {
     let both = match text_of("cpu.max") {
         Some(text) => text,

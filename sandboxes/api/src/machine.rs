@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, thread::available_parallelism};
 
-/// The CPUs and memory that a back end has for its sandboxes.
+/// The CPUs and memory that a back end can use for its sandboxes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Machine {
     /// Number of CPUs; fractional if a quota applies.
@@ -12,8 +12,9 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Returns the CPUs that this process may use, and the memory that is available now within its
-    /// control groups. Memory is unlimited if the kernel does not report it.
+    /// Returns the number of CPUs that this process may use, and the available memory, at most the
+    /// limit of the process's control groups. If the kernel does not report the available memory,
+    /// it counts as unlimited.
     pub fn detect() -> Self {
         let cpus = available_parallelism().map_or(1.0, |cpus| cpus.get() as f64);
         let said = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -22,7 +23,7 @@ impl Machine {
         Self { cpus, memory_mb }
     }
 
-    /// Returns the memory that control groups allow this process, in MiB. `None` means no limit.
+    /// Returns this process's control group memory limit in MiB. `None` means no limit.
     pub fn memory_limit_mb() -> Option<u64> {
         let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         groups
@@ -45,8 +46,8 @@ impl Machine {
     }
 }
 
-/// Returns the smallest memory limit of a control group and its ancestors, in MiB. `line` comes
-/// from `/proc/self/cgroup`.
+/// Returns the smallest memory limit of a control group and its parents, in MiB. `line` is a line
+/// of `/proc/self/cgroup`.
 fn cgroup_memory_limit_mb(line: &str, mount: &Path) -> Option<u64> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (controllers, path) = (parts.next()?, parts.next()?);
@@ -57,7 +58,7 @@ fn cgroup_memory_limit_mb(line: &str, mount: &Path) -> Option<u64> {
     };
     let above = Path::new(path).ancestors().filter_map(|path| path.strip_prefix("/").ok());
     let limit = |path: &Path| {
-        // Version 2 writes `max` if there is no limit.
+        // If there is no limit, version 2 has `max`, which is not a number.
         let text = fs::read_to_string(root.join(path).join(file)).ok()?;
         text.trim().parse::<u64>().ok()
     };

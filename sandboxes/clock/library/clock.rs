@@ -1,10 +1,11 @@
-//! Replaces the C library's time functions, so that programs of a command see their task's time.
+//! Replaces the C library's time functions, so that the programs of a command see their task's
+//! time.
 //!
 //! `PROCTOR_CLOCK` is the time at which the command starts, in nanoseconds since 1970. The
-//! command's first program reads the monotonic clock and passes its value on in
-//! `PROCTOR_CLOCK_SINCE`. So all programs of a command agree, and corrections of the machine's
-//! clock do not affect them. The library does not link a C library, so that one file works with all
-//! of them.
+//! command's first program reads the monotonic clock and passes its value to the others in
+//! `PROCTOR_CLOCK_SINCE`. So all programs of a command see the same time, and adjustments of the
+//! machine's clock do not affect them. The library isn't linked against a C library, so one file
+//! works with all of them.
 
 #![no_std]
 
@@ -14,7 +15,7 @@ use core::{
     sync::atomic::{AtomicI64, Ordering},
 };
 
-/// The layout on 64-bit Linux.
+/// The C library's `timespec` on 64-bit Linux.
 #[repr(C)]
 pub struct TimeSpec {
     seconds: i64,
@@ -55,11 +56,11 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     loop {}
 }
 
-/// The compiler requires this symbol for `core`; it is never called.
+/// The `core` crate requires this symbol, but nothing calls it.
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}
 
-/// Called by the loader before the program starts.
+/// The loader calls this function before the program starts.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEGIN: extern "C" fn() = begin;
@@ -106,7 +107,7 @@ fn set_variable(name: &CStr, mut value: i64) {
     unsafe { setenv(name.as_ptr(), digits.as_ptr().add(at).cast(), 1) };
 }
 
-/// Returns the kernel's own result, or a negative error number.
+/// Calls the kernel's `clock_gettime`. Returns 0, or a negative error number.
 fn kernel_time(clock: c_int, time: *mut TimeSpec) -> isize {
     let done: isize;
     #[cfg(target_arch = "x86_64")]

@@ -1,4 +1,4 @@
-//! A check of one property of sandboxes, and the notation for lists of checks.
+//! The definition of a check, and a macro for lists of checks.
 
 use std::{future::Future, pin::Pin};
 
@@ -10,12 +10,12 @@ pub(crate) type Body =
 /// A check of one property of sandboxes.
 pub struct Check {
     pub name: &'static str,
-    /// Whether `proctor doctor` runs it.
+    /// Whether `proctor doctor` runs the check.
     pub quick: bool,
     pub(super) body: Body,
 }
 
-/// Creates a list of checks from their functions: `quick` or `full`, then the function's name.
+/// Creates a list of checks. Each has the word `quick` or `full` and a function.
 macro_rules! list {
     ($($speed:ident $name:ident),* $(,)?) => {
         vec![$($crate::check::Check {

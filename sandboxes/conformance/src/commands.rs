@@ -1,4 +1,4 @@
-//! Checks of arguments, environment, input and exit status.
+//! Checks of a command's arguments, environment, input and exit status.
 
 use std::collections::BTreeMap;
 
@@ -132,8 +132,8 @@ async fn expect_refusal(fixture: &Fixture<'_>, command: Command, kind: RefusalKi
 }
 
 async fn input_is_echoed_back(fixture: &Fixture<'_>) -> Outcome {
-    // Send more than pipes and credit can buffer, so that data must flow in both directions at the
-    // same time.
+    // Send more than the pipes and the credit can buffer, so that data must flow in both directions
+    // at once.
     let input: Vec<u8> = (0..3_000_000u32).map(|n| (n / 7) as u8).collect();
     let mut command = Command::new(["cat"]);
     command.stdin = input.clone();
@@ -161,7 +161,7 @@ async fn running_command_accepts_input(fixture: &Fixture<'_>) -> Outcome {
     let program = "while read -r line; do case $line in end) exit 3;; esac; echo \"<$line>\"; done";
     let mut running = fixture.handle.start(Command::shell(program))?;
     let mut heard = Vec::new();
-    // Send each line only after the previous one has been echoed.
+    // Send a line only after the previous line was echoed.
     for line in ["one", "two", "end"] {
         running.queue_input(format!("{line}\n").as_bytes());
         let before = heard.len();
@@ -179,7 +179,7 @@ async fn running_command_accepts_input(fixture: &Fixture<'_>) -> Outcome {
             }
         }
     }
-    Err(check_failed("it continued after its end"))
+    Err(check_failed("the command continued after its end"))
 }
 
 async fn dropped_conversation_kills_the_command(fixture: &Fixture<'_>) -> Outcome {

@@ -77,7 +77,7 @@ async fn large_file_is_read_back(fixture: &Fixture<'_>) -> Outcome {
     let file = path(&format!("{}/f", fixture.create_folder().await?));
     let bytes: Vec<u8> = (0..20_000_000u32).map(|n| (n / 11) as u8).collect();
     fixture.handle.write(&file, &bytes, None).await?;
-    ensure!(fixture.handle.read(&file, 1 << 26).await? == bytes, "other bytes came back");
+    ensure!(fixture.handle.read(&file, 1 << 26).await? == bytes, "different bytes were read back");
     fixture.handle.remove(&file).await?;
     Ok(())
 }
@@ -86,7 +86,7 @@ async fn empty_file_is_a_file(fixture: &Fixture<'_>) -> Outcome {
     let file = path(&format!("{}/f", fixture.create_folder().await?));
     fixture.handle.write(&file, b"something", None).await?;
     fixture.handle.write(&file, b"", None).await?;
-    ensure!(fixture.handle.read(&file, 0).await?.is_empty(), "it is not empty");
+    ensure!(fixture.handle.read(&file, 0).await?.is_empty(), "the file is not empty");
     Ok(())
 }
 
@@ -109,7 +109,7 @@ async fn file_over_the_limit_is_rejected(fixture: &Fixture<'_>) -> Outcome {
     expect_refusal(fixture.handle.read(&file, 100).await, &[RefusalKind::TooLarge])?;
     ensure!(
         fixture.handle.read(&file, 101).await?.len() == 101,
-        "a file of exactly the limit is rejected"
+        "a file whose size equals the limit is rejected"
     );
     Ok(())
 }
@@ -135,7 +135,7 @@ async fn circular_links_are_rejected(fixture: &Fixture<'_>) -> Outcome {
 async fn parents_are_created(fixture: &Fixture<'_>) -> Outcome {
     let file = path(&format!("{}/a/b/c/d", fixture.create_folder().await?));
     fixture.handle.write(&file, b"deep", None).await?;
-    ensure!(fixture.handle.read(&file, 10).await? == b"deep", "it is not there");
+    ensure!(fixture.handle.read(&file, 10).await? == b"deep", "the file is not there");
     Ok(())
 }
 
@@ -146,8 +146,8 @@ async fn modes_are_set_and_kept(fixture: &Fixture<'_>) -> Outcome {
     {
         fixture.handle.write(&file, b"#!/bin/sh\n", asked).await?;
         let found =
-            fixture.handle.stat(&file).await?.ok_or_else(|| check_failed("it is not there"))?;
-        ensure!(found.mode & 0o7777 == expected, "{asked:?} gave {:o}", found.mode);
+            fixture.handle.stat(&file).await?.ok_or_else(|| check_failed("the file is not there"))?;
+        ensure!(found.mode & 0o7777 == expected, "mode {asked:?} resulted in {:o}", found.mode);
     }
     Ok(())
 }
@@ -171,7 +171,7 @@ async fn writing_is_atomic(fixture: &Fixture<'_>) -> Outcome {
     written?;
     let seen = expect_success(&seen?)?;
     let torn = seen.lines().take_while(|line| *line != "f").any(|line| {
-        // The listing may include the temporary name of a write in progress.
+        // The listing may include the temporary file of a write in progress.
         line.parse::<usize>().is_ok_and(|size| size != small.len() && size != large.len())
             || line == "gone"
     });
@@ -244,7 +244,7 @@ async fn write_beneath_stays_beneath(fixture: &Fixture<'_>) -> Outcome {
     fixture.handle.write_beneath(&root, &path("a/b"), b"in", None).await?;
     ensure!(
         fixture.handle.read(&path(&format!("{folder}/root/a/b")), 10).await? == b"in",
-        "it is not there"
+        "the file is not there"
     );
     for bad in ["../out", "a/../../out", "a/b/../../../out"] {
         let wrote = fixture.handle.write_beneath(&root, &path(bad), b"out", None).await;
@@ -270,7 +270,7 @@ async fn write_beneath_never_follows_a_link_outside(fixture: &Fixture<'_>) -> Ou
         let wrote = fixture.handle.write_beneath(&root, &path(bad), b"escaped", None).await;
         ensure!(matches!(wrote, Err(SandboxError::Refused(_))), "{bad}: {wrote:?}");
     }
-    // A link in the last component is replaced or rejected, never followed.
+    // A link in the last component may be replaced or rejected, but must never be followed.
     let _ = fixture.handle.write_beneath(&root, &path("file"), b"escaped", None).await;
     let kept = expect_success(&fixture.sh(&format!("cat {folder}/out/f; ls {folder}/out")).await?)?;
     ensure!(kept == "kept\nf\n", "{kept:?}");

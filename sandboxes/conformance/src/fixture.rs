@@ -1,4 +1,5 @@
-//! The environment of a check: a shared sandbox, or more if the check needs its own.
+//! The environment of a check: a shared sandbox, and functions that open more if the check needs
+//! them.
 
 use std::{
     fmt,
@@ -18,7 +19,7 @@ static FOLDER_COUNTER: AtomicU64 = AtomicU64::new(0);
 /// Why a check did not pass.
 #[derive(Debug)]
 pub enum CheckError {
-    /// The limit is listed as not enforced. Contains the entry of the list.
+    /// The limit to check is not enforced. Contains its entry in the sandbox's enforcement.
     Skipped(String),
     Wrong(String),
 }
@@ -28,7 +29,7 @@ pub type Outcome = Result<(), CheckError>;
 pub struct Fixture<'a> {
     pub backend: &'a dyn Backend,
     pub prepared: &'a PreparedEnvironment,
-    /// The sandbox that most checks share.
+    /// The sandbox that most checks share. A broken one is replaced.
     pub handle: Arc<SandboxHandle>,
     pub enforcement: Enforcement,
 }
@@ -39,7 +40,7 @@ impl Fixture<'_> {
         sh(&self.handle, line).await
     }
 
-    /// Creates a new directory in the shared sandbox.
+    /// Creates an empty directory in the shared sandbox and returns its path.
     pub async fn create_folder(&self) -> Result<String, CheckError> {
         let number = FOLDER_COUNTER.fetch_add(1, Ordering::Relaxed);
         let path = format!("/tmp/kit-{number}");
@@ -47,12 +48,12 @@ impl Fixture<'_> {
         Ok(path)
     }
 
-    /// Opens a sandbox for this check only.
+    /// Opens a sandbox that only this check uses.
     pub async fn open(&self, limits: SandboxSpec) -> Result<Box<dyn Sandbox>, CheckError> {
         self.open_with(limits, Vec::new()).await
     }
 
-    /// Like [`Fixture::open`], with mounted host directories.
+    /// Like [`Fixture::open`], but mounts host directories.
     pub async fn open_with(
         &self,
         limits: SandboxSpec,
@@ -64,7 +65,7 @@ impl Fixture<'_> {
         Ok(self.backend.open(&spec).await?)
     }
 
-    /// Skips the check if the limit is listed as not enforced.
+    /// Skips the check if `limit` is listed as not enforced.
     pub fn needs(&self, limit: &str) -> Outcome {
         match self.enforcement.not_enforced.iter().find(|entry| entry.starts_with(limit)) {
             Some(entry) => Err(CheckError::Skipped(entry.clone())),
@@ -77,7 +78,7 @@ pub async fn sh(handle: &SandboxHandle, line: &str) -> Result<CommandOutput, Che
     Ok(handle.run(Command::shell(line).time_limit(Duration::from_secs(60))).await?)
 }
 
-/// Returns the standard output of a command that must succeed.
+/// Returns a command's standard output. The check fails if the command did.
 pub fn expect_success(done: &CommandOutput) -> Result<String, CheckError> {
     match done.success() {
         true => Ok(done.stdout.text()),
@@ -128,7 +129,7 @@ impl fmt::Display for CheckError {
     }
 }
 
-/// Fails the check with a message unless the condition holds.
+/// Fails the check with a message if the condition is false.
 macro_rules! ensure {
     ($holds:expr, $($seen:tt)+) => {
         let holds: bool = $holds;

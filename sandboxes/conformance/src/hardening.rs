@@ -1,4 +1,4 @@
-//! Checks that the sandbox has no network, no privileges and no view of the host.
+//! Checks that a sandbox has no network, no privileges and no access to the host.
 
 use proctor_sandbox_api::Command;
 use proctor_types::SandboxSpec;
@@ -32,8 +32,8 @@ pub fn checks() -> Vec<Check> {
     ]
 }
 
-/// Numbers of capabilities that no sandbox needs: bypassing read permissions, the network, kernel
-/// modules, raw I/O, tracing, administration, devices, and others.
+/// The numbers of capabilities that no sandbox may have: those for bypassing read permissions, the
+/// network, kernel modules, raw I/O, tracing, administration, devices, and others.
 const FORBIDDEN: &[u32] =
     &[2, 9, 12, 13, 14, 15, 16, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 32, 33, 34, 37, 38, 39, 40];
 
@@ -54,7 +54,7 @@ async fn no_route_leads_outside(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn no_connection_leads_outside(fixture: &Fixture<'_>) -> Outcome {
-    // Use addresses reserved for documentation, and the usual gateway of a Docker bridge.
+    // Addresses that are reserved for documentation, and the usual gateway of a Docker bridge.
     let program = "import socket\n\
         for where in ('192.0.2.1', '198.51.100.7', '172.17.0.1'):\n\
         \x20   s = socket.socket(); s.settimeout(3)\n\
@@ -94,7 +94,7 @@ async fn host_processes_are_hidden(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn agent_descriptors_are_inaccessible(fixture: &Fixture<'_>) -> Outcome {
-    // The descriptor numbers may be visible, but none can be opened or resolved.
+    // Programs may see the descriptor numbers, but cannot open or resolve them.
     let program = "import os\n\
         for n in range(64):\n\
         \x20   for mode in (os.O_RDONLY, os.O_WRONLY):\n\

@@ -24,11 +24,10 @@ const LIMIT: Duration = Duration::from_secs(180);
 pub struct CheckResult {
     pub name: &'static str,
     pub passed: bool,
-    /// The reason for skipping. Set only if the sandbox's enforcement lists the limit as not
-    /// enforced.
+    /// Why the check was skipped: the entry that lists its limit as not enforced.
     pub skipped_reason: Option<String>,
     pub took: Duration,
-    /// What was observed instead, if the check failed.
+    /// Why the check failed.
     pub why: Option<String>,
 }
 
@@ -51,8 +50,8 @@ pub fn checks() -> Vec<Check> {
     .collect()
 }
 
-/// Runs all checks, or only the quick ones, one at a time. A sandbox that a check breaks is replaced
-/// before the next check.
+/// Runs all checks, or only the quick ones, one at a time. If a check breaks the shared sandbox,
+/// the next check gets a new one.
 pub async fn run_kit(
     backend: &dyn Backend,
     prepared: &PreparedEnvironment,
@@ -116,9 +115,9 @@ async fn sandbox_for<'s>(
     Ok(&**shared.insert(sandbox))
 }
 
-/// Returns why results do not prove that all of `listed` pass: failures, missing or duplicate
-/// results, and skipped ones if there are more than `skips`. A list that is mostly skipped proves
-/// nothing.
+/// Returns the reasons why `results` do not prove that all `listed` checks pass: failures, and
+/// missing or duplicate results. If more than `skips` checks were skipped, the list also includes
+/// those, because a list that is mostly skipped proves nothing.
 pub fn find_unproven<'a>(
     listed: impl IntoIterator<Item = &'a str>,
     skips: usize,
@@ -151,7 +150,7 @@ pub fn find_unproven<'a>(
     missed
 }
 
-/// Renders the results: one line each with name and milliseconds, then the totals.
+/// Renders the results, one line per check with its duration in milliseconds, and then the totals.
 pub fn render(results: &[CheckResult]) -> String {
     let mut out = String::new();
     for result in results {
@@ -172,10 +171,12 @@ pub fn render(results: &[CheckResult]) -> String {
     out
 }
 
-/// Writes the results to standard error with the line prefix `conformance <backend>`. A test
-/// harness captures printed output but not this, so every log of a test run contains the list.
+/// Writes the results to standard error, each line with the prefix `conformance <backend>`. The
+/// test harness captures printed output but not this, so every log of a test run contains the
+/// results.
 pub fn announce(backend: &str, results: &[CheckResult]) {
-    // Use a single write that starts on a new line, because the harness writes at the same time.
+    // Write everything at once and start on a new line, because the harness prints at the same
+    // time.
     let mut text = String::from("\n");
     for line in render(results).lines() {
         let _ = writeln!(text, "conformance {backend} {line}");

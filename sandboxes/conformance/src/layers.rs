@@ -1,4 +1,4 @@
-//! Checks of the captured state outside a sandbox's work directory.
+//! Checks how the state outside a sandbox's work directory is captured.
 
 use proctor_sandbox_api::{
     BlobSink, LayerState, SandboxHandle, SnapshotError,
@@ -19,7 +19,7 @@ pub fn checks() -> Vec<Check> {
     ]
 }
 
-/// Received contents in order of arrival.
+/// The file contents that were received, in order of arrival.
 #[derive(Default)]
 struct Contents(Vec<Vec<u8>>);
 
@@ -74,7 +74,7 @@ async fn capture_changed_layer(
     }
 }
 
-/// Returns changed paths except directories, and removed paths.
+/// Returns the changed paths without directories, and the removed paths.
 fn names(layer: &LayerDiff) -> (Vec<String>, Vec<String>) {
     let files = layer.changed.iter().filter(|one| one.entry.kind != EntryKind::Dir);
     let changed = files.map(|one| one.entry.path.to_string()).collect();

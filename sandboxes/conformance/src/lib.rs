@@ -1,8 +1,9 @@
-//! What every back end must do and which [`attacks`] it must withstand: the conformance kit.
+//! The conformance kit: what every back end must do, and which [`attacks`] it must withstand.
 //!
-//! A check is a property of sandboxes that holds on every back end. It may be skipped for only one
-//! reason: the sandbox's own [`Enforcement`](proctor_sandbox_api::Enforcement) lists its limit as
-//! not enforced. Sandboxes need `/bin/sh`, coreutils and `python3`.
+//! A check tests a property that sandboxes must have on every back end. It may be skipped only if
+//! its limit is listed as not enforced in the sandbox's own
+//! [`Enforcement`](proctor_sandbox_api::Enforcement). Sandboxes need `/bin/sh`, coreutils and
+//! `python3`.
 
 pub mod attacks;
 mod check;

@@ -1,5 +1,5 @@
-//! Checks how sandboxes end (closed, dropped, or by a protocol violation), and that pending
-//! requests fail.
+//! Checks how sandboxes end (closed, dropped, or after a protocol violation), and that pending
+//! requests then fail.
 
 use std::{sync::Arc, time::Duration};
 
@@ -49,7 +49,7 @@ async fn connections_from_inside_reach_the_host(fixture: &Fixture<'_>) -> Outcom
         ensure!(asked == b"ask" && incoming.port == port, "{asked:?}");
         incoming.send(&vec![b'x'; 3_000_000]).await?;
         incoming.finish();
-        // Keep it until the other side is done.
+        // Keep the connection open until the other side is done.
         Ok::<_, CheckError>(incoming)
     };
     let (inside, outside) = tokio::join!(inside, outside);
@@ -59,8 +59,8 @@ async fn connections_from_inside_reach_the_host(fixture: &Fixture<'_>) -> Outcom
     Ok(())
 }
 
-/// Each side writes more than any buffer can store before it reads, and the host drops its end
-/// right after writing. Nothing may block forever or get lost.
+/// Each side first writes more than any buffer can hold and then reads, and the host drops its end
+/// right after writing. Nothing may block forever, and no data may be lost.
 async fn streams_are_bidirectional(fixture: &Fixture<'_>) -> Outcome {
     let port = fixture.handle.listen(0).await?;
     let program = format!(
@@ -109,7 +109,8 @@ async fn sweep_ignores_live_sandboxes(fixture: &Fixture<'_>) -> Outcome {
     expect_success(&fixture.sh("true").await?).map(drop)
 }
 
-/// Waits until requests fail as broken. Asserts that every later one fails with the same error.
+/// Waits until requests fail with a broken channel. Asserts that later requests fail with the same
+/// error.
 async fn assert_becomes_broken(handle: &SandboxHandle) -> Outcome {
     let waiting = async {
         while handle.ping().await.is_ok() {
@@ -160,7 +161,7 @@ async fn close_ends_pending_commands(fixture: &Fixture<'_>) -> Outcome {
     let ended = tokio::time::timeout(WAIT_TIMEOUT, running).await;
     match ended {
         Ok(Ok(Err(SandboxError::Broken { .. }))) => Ok(()),
-        other => Err(check_failed(format!("a pending command: {other:?}"))),
+        other => Err(check_failed(format!("a pending command ended with {other:?}"))),
     }
 }
 
@@ -193,7 +194,7 @@ async fn garbage_ends_the_sandbox(fixture: &Fixture<'_>) -> Outcome {
     let ended = tokio::time::timeout(WAIT_TIMEOUT, running).await;
     let broken = assert_becomes_broken(&handle).await;
     sandbox.close().await?;
-    // The agent may still report that it killed the command.
+    // Before the channel closes, the agent may report that it killed the command.
     let over = match &ended {
         Ok(Ok(Err(SandboxError::Broken { .. }))) => true,
         Ok(Ok(Ok(done))) => done.exited.signal == Some(9),

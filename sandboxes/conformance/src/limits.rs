@@ -37,7 +37,7 @@ async fn process_limit_is_enforced(fixture: &Fixture<'_>) -> Outcome {
     sandbox.close().await?;
     let done = done?;
     let count: u32 = done.stdout.text().trim().parse().unwrap_or(u32::MAX);
-    // A back end may add a few processes for the agent's own threads.
+    // A back end may allow a few more processes, for the agent's own threads.
     ensure!((1..96).contains(&count), "{count} processes: {}", done.stderr.text());
     after
 }
@@ -46,7 +46,7 @@ async fn fork_bomb_ends_at_its_time_limit(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("processes")?;
     let mut sandbox = fixture.open(small_limits()).await?;
     let started = Instant::now();
-    // The shell itself must not need to fork once the bomb is running.
+    // The shell must not fork once the bomb is running.
     let bomb =
         Command::shell("b() { b | b & }; b & exec sleep 60").time_limit(Duration::from_secs(2));
     let done = sandbox.handle().run(bomb).await;
@@ -56,7 +56,7 @@ async fn fork_bomb_ends_at_its_time_limit(fixture: &Fixture<'_>) -> Outcome {
     sandbox.close().await?;
     ensure!(done?.exited.timed_out, "the bomb ended by itself");
     after?;
-    ensure!(expect_success(&alive?)? == "alive\n", "the sandbox does not respond");
+    ensure!(expect_success(&alive?)? == "alive\n", "the sandbox is not responding");
     ensure!(took < Duration::from_secs(30), "took {took:?}");
     Ok(())
 }
@@ -70,14 +70,14 @@ async fn memory_limit_kills(fixture: &Fixture<'_>) -> Outcome {
     sandbox.close().await?;
     let done = done?;
     ensure!(!done.success(), "1 GiB was allocated with a limit of 256 MiB");
-    ensure!(expect_success(&alive?)? == "alive\n", "the sandbox does not respond");
+    ensure!(expect_success(&alive?)? == "alive\n", "the sandbox is not responding");
     Ok(())
 }
 
 async fn memory_limit_covers_all_processes(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("memory")?;
     let mut sandbox = fixture.open(small_limits()).await?;
-    // Each process stays well below the limit, but all of them together exceed it.
+    // Each process alone stays far below the limit, but together they exceed it.
     let program = "import subprocess, sys\n\
         one = 'x = bytearray(100 << 20); import sys; sys.stdin.read(1); print(len(x))'\n\
         all = [subprocess.Popen([sys.executable, '-c', one], stdin=subprocess.PIPE) for _ in range(6)]\n\
@@ -117,7 +117,7 @@ async fn full_disk_is_reported(fixture: &Fixture<'_>) -> Outcome {
     let again = handle.write(&path("/var/tmp/more"), b"x", None).await;
     sandbox.close().await?;
     let filled = filled?;
-    ensure!(!filled.success(), "200 MB were written under a limit of 64 MiB");
+    ensure!(!filled.success(), "200 MB were written with a limit of 64 MiB");
     match wrote {
         Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::NoSpace => {}
         other => return Err(check_failed(format!("not rejected for lack of space: {other:?}"))),

@@ -1,4 +1,4 @@
-//! Checks of host directories mounted in a sandbox: it can read and execute their content but not
+//! Checks that a sandbox can read and execute the content of mounted host directories, but cannot
 //! change it.
 
 use std::{
@@ -27,10 +27,10 @@ pub fn checks() -> Vec<Check> {
     ]
 }
 
-/// The mount point used by the checks. No environment has this path.
+/// The mount point used by the checks. No base image contains this path.
 const MOUNT_POINT: &str = "/lent";
 
-/// Shell commands that change a directory. Each must fail.
+/// Shell commands that change the mounted directory. Each must fail.
 const WRITE_COMMANDS: &[&str] = &[
     "echo x > /lent/new",
     "echo x >> /lent/tool",
@@ -47,8 +47,8 @@ const WRITE_COMMANDS: &[&str] = &[
     "rm -r /lent",
 ];
 
-/// Creates a host directory with a program and a subdirectory with a file and a link to the
-/// program.
+/// Creates a host directory with a program and a subdirectory. The subdirectory contains a file and
+/// a link to the program.
 fn create_host_folder() -> Result<TempDir, CheckError> {
     let made = || {
         let folder = tempfile::tempdir()?;
@@ -105,7 +105,7 @@ async fn mount_cannot_be_written(fixture: &Fixture<'_>) -> Outcome {
             ensure!(!ran, "another user could run: {write}");
         }
     }
-    // The sandbox's agent must not bypass this.
+    // The agent must not be able to bypass the mount's protection.
     let written = handle.write(&path("/lent/new"), b"x", None).await;
     ensure!(written.is_err(), "the agent wrote a file");
     let removed = handle.remove(&path("/lent/tool")).await;
@@ -122,7 +122,7 @@ async fn mount_cannot_be_written(fixture: &Fixture<'_>) -> Outcome {
 
 async fn mount_hides_existing_content(fixture: &Fixture<'_>) -> Outcome {
     let folder = create_host_folder()?;
-    // Mount on an existing directory of the environment and below missing ones.
+    // Mount at a directory that exists in the environment, and below directories that don't.
     for at in ["/tmp", "/tmp/a/b/c"] {
         let mut sandbox =
             fixture.open_with(SandboxSpec::default(), mount_at(folder.path(), at)).await?;
@@ -151,7 +151,7 @@ async fn mount_is_not_in_snapshots(fixture: &Fixture<'_>) -> Outcome {
     let names: Vec<_> = reply.changed.iter().map(|entry| entry.path.to_string()).collect();
     ensure!(names.iter().any(|name| name == "own"), "{names:?}");
     ensure!(!names.iter().any(|name| name.starts_with("lent/")), "{names:?}");
-    ensure!(!blobs.iter().any(|(_, bytes)| bytes == b"text\n"), "its content was sent");
+    ensure!(!blobs.iter().any(|(_, bytes)| bytes == b"text\n"), "the mount's content was sent");
     Ok(sandbox.close().await?)
 }
 
@@ -163,7 +163,7 @@ async fn mount_of_a_missing_folder_is_a_fault(fixture: &Fixture<'_>) -> Outcome 
         Ok(mut sandbox) => {
             sandbox.close().await?;
             ensure!(!gone.exists(), "the folder was created on the host");
-            Err(check_failed("a sandbox was opened without its folder"))
+            Err(check_failed("a sandbox was opened without its mounted folder"))
         }
     }
 }

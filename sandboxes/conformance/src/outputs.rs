@@ -62,8 +62,8 @@ async fn output_past_the_cap_is_spilled(fixture: &Fixture<'_>) -> Outcome {
     let _ = std::fs::remove_file(file);
     ensure!(whole.len() as u64 == done.stdout.total, "{} bytes in the file", whole.len());
     ensure!(whole.starts_with(&done.stdout.head), "the head differs from the file");
-    ensure!(done.stdout.head.len() == 1000, "a head of {}", done.stdout.head.len());
-    ensure!(done.stdout.tail.ends_with(b"200000\nthe end\n"), "a wrong tail");
+    ensure!(done.stdout.head.len() == 1000, "the head has {} bytes", done.stdout.head.len());
+    ensure!(done.stdout.tail.ends_with(b"200000\nthe end\n"), "the tail is wrong");
     ensure!(done.stderr.spill.is_none(), "an empty stream was spilled");
     Ok(())
 }
@@ -72,7 +72,7 @@ async fn output_of_many_megabytes_is_counted(fixture: &Fixture<'_>) -> Outcome {
     let done = fixture.sh("head -c 40000000 /dev/zero; head -c 3000000 /dev/zero >&2").await?;
     ensure!(done.stdout.total == 40_000_000, "{} bytes", done.stdout.total);
     ensure!(done.stderr.total == 3_000_000, "{} bytes", done.stderr.total);
-    ensure!(done.stdout.head.len() == 1 << 20, "a head of {}", done.stdout.head.len());
+    ensure!(done.stdout.head.len() == 1 << 20, "the head has {} bytes", done.stdout.head.len());
     Ok(())
 }
 
@@ -92,8 +92,8 @@ async fn results_pipe_is_only_open_on_request(fixture: &Fixture<'_>) -> Outcome 
 }
 
 async fn closed_results_pipe_stays_closed(fixture: &Fixture<'_>) -> Outcome {
-    // The parent keeps the pipe open. A child for which it was closed cannot reopen it, not even
-    // through /proc.
+    // The parent keeps the pipe open. A child that was started without the pipe cannot reopen it,
+    // not even through /proc.
     let inner = "(echo forged >&3) 2>/dev/null; (echo forged >/proc/self/fd/3) 2>/dev/null; \
                  (echo forged >/proc/1/fd/3) 2>/dev/null; true";
     let mut command = Command::shell(&format!("echo true >&3; sh -c '{inner}' 3>&-"));
@@ -114,7 +114,7 @@ async fn results_pipe_ends_with_its_command(fixture: &Fixture<'_>) -> Outcome {
 async fn no_descriptor_leaks_in(fixture: &Fixture<'_>) -> Outcome {
     let line = "import os; print(sorted(int(n) for n in os.listdir('/proc/self/fd')))";
     let done = fixture.handle.run(Command::new(["python3", "-c", line])).await?;
-    // The three standard streams and the descriptor of the listing itself.
+    // The three standard streams, and the descriptor that `listdir` itself opens.
     ensure!(expect_success(&done)? == "[0, 1, 2, 3]\n", "{:?}", done.stdout.text());
     Ok(())
 }

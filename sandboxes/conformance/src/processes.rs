@@ -128,7 +128,7 @@ async fn concurrent_floods_stay_separate(fixture: &Fixture<'_>) -> Outcome {
 async fn dropped_command_is_cancelled(fixture: &Fixture<'_>) -> Outcome {
     let command = Command::shell("setsid sleep 1000 & sleep 1000");
     let cut = tokio::time::timeout(Duration::from_millis(400), fixture.handle.run(command)).await;
-    ensure!(cut.is_err(), "it ended by itself: {cut:?}");
+    ensure!(cut.is_err(), "the command ended by itself: {cut:?}");
     wait_until_empty(&fixture.handle).await?;
     expect_success(&fixture.sh("true").await?).map(drop)
 }

@@ -41,7 +41,8 @@ fn search(root: &str, pattern: Option<&str>, glob: Option<&str>) -> SearchReques
     }
 }
 
-/// Returns the file names of matches, because paths may be absolute or relative to the root.
+/// Returns the file names of the matches with line numbers. The paths are dropped, because they may
+/// be absolute or relative to the root.
 fn match_names(matches: &[Match]) -> Vec<(String, u64)> {
     let name = |text: String| text.rsplit('/').next().unwrap_or_default().to_owned();
     let mut out: Vec<_> = matches.iter().map(|m| (name(m.path.to_string()), m.line)).collect();
@@ -129,14 +130,14 @@ fn changed_names(reply: &SnapshotReply) -> String {
     [changed, removed].concat().join(" ")
 }
 
-/// Returns the changed paths except directories.
+/// Returns the changed paths without directories.
 fn files(reply: &SnapshotReply) -> Vec<String> {
     let files = reply.changed.iter().filter(|entry| entry.kind != EntryKind::Dir);
     files.map(|entry| entry.path.to_string()).collect()
 }
 
-/// If a lost root did not count as empty, a single command could prevent a trial from being scored,
-/// or submit other files of the sandbox.
+/// A root that was removed or replaced must count as empty. Otherwise, a single command could
+/// prevent a trial from being scored, or submit other files in the sandbox.
 async fn snapshot_treats_a_lost_root_as_empty(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.create_folder().await?;
     expect_success(
@@ -167,7 +168,7 @@ async fn snapshot_treats_a_lost_root_as_empty(fixture: &Fixture<'_>) -> Outcome 
     let first = format!("{folder}/first");
     expect_success(&fixture.sh(&format!("cd {folder} && ln -s moved first")).await?)?;
     let led = changed_names(&take_snapshot(fixture, &first).await?);
-    ensure!(led == "a", "a root that was a link at first: {led:?}");
+    ensure!(led == "a", "a root that was already a link at the first snapshot: {led:?}");
     match take_snapshot(fixture, &format!("{folder}/never")).await {
         Err(_) => Ok(()),
         Ok(reply) => {
@@ -200,7 +201,7 @@ async fn first_snapshot_contains_the_whole_tree(fixture: &Fixture<'_>) -> Outcom
     };
     ensure!(content("a")? == b"one\n" && content("d/raw")? == b"\xff", "contents differ");
     let copies = blobs.iter().filter(|(_, bytes)| bytes == b"one\n").count();
-    ensure!(copies == 1, "a content was sent {copies} times");
+    ensure!(copies == 1, "the same content was sent {copies} times");
     Ok(())
 }
 
@@ -275,8 +276,9 @@ async fn snapshot_lists_large_files_without_content(fixture: &Fixture<'_>) -> Ou
     Ok(())
 }
 
-/// A rejection would cost the trial its work, so the snapshot is truncated. Known entries stay
-/// known, entries within the limit are captured, and folders that are not walked are listed.
+/// The snapshot is truncated and not rejected, because the trial would lose its work if it were
+/// rejected. Known entries stay known, entries within the limit are captured, and directories that
+/// are not walked are reported.
 async fn snapshot_truncates_a_tree_with_too_many_entries(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.create_folder().await?;
     let make = "mkdir src; echo 1 > src/work; echo 1 > src/kept";

@@ -1,4 +1,4 @@
-//! Resolves bases to images of the engine.
+//! Resolves bases to images in the engine.
 
 use std::{
     fs::File,
@@ -26,19 +26,19 @@ use crate::{
     tarball::{self, Body},
 };
 
-/// Repository of imported bases; the tag is the digest of their content.
+/// The repository of imported bases. The tag is the digest of the base's content.
 pub const REPOSITORY: &str = "proctor-base";
 
-/// The image comment of imported bases. It identifies a base even after another image has taken its
-/// name.
+/// The image comment of imported bases. It identifies a base even after its name was given to
+/// another image.
 pub const COMMENT: &str = "a base of Proctor";
 
-/// A base that is available as an image of the engine.
+/// A base that is available as an image in the engine.
 pub struct ResolvedBase {
     pub image: String,
-    /// Identifies the content.
+    /// Identifies the base's content.
     pub digest: String,
-    /// `repository@sha256:...`, if the image comes from a registry.
+    /// The image as `repository@sha256:...`, if it comes from a registry.
     pub registered: Option<String>,
 }
 
@@ -91,7 +91,7 @@ async fn resolve_image(engine: &Engine, name: &str) -> Result<ResolvedBase, Faul
     })
 }
 
-/// Returns whether an image is in the engine or in a registry. Only requests the manifest from the
+/// Returns whether the engine or a registry has an image. Requests only the manifest from the
 /// registry.
 pub(crate) async fn image_location(engine: &Engine, name: &str) -> Result<ImageLocation, Fault> {
     if image::inspect(engine, name).await?.is_some() {
@@ -101,7 +101,7 @@ pub(crate) async fn image_location(engine: &Engine, name: &str) -> Result<ImageL
     found.map(|_| ImageLocation::Registry).map_err(|error| pull_fault(name, &error))
 }
 
-/// Adds the tag `latest` if there is none. Without a tag, an engine would pull all tags.
+/// Adds the tag `latest` if the name has no tag. Without a tag, an engine would pull all tags.
 fn with_tag(name: &str) -> String {
     let last = name.rsplit('/').next().unwrap_or(name);
     if last.contains([':', '@']) { name.to_owned() } else { format!("{name}:latest") }
@@ -120,8 +120,8 @@ fn pull_fault(name: &str, error: &bollard::errors::Error) -> Fault {
     fault.cause(cause).hint("load it into the engine, or use an archive of it")
 }
 
-/// Finds an image in the engine. From here on the image is identified by its id, so that the run's
-/// base does not change if a tag moves during the run.
+/// Finds an image in the engine. Returns its id, which identifies it from here on, so that the
+/// run's base does not change if the tag is moved during the run.
 async fn find_by_name(engine: &Engine, name: &str) -> Result<Option<ResolvedBase>, Fault> {
     let Some(found) = image::inspect(engine, name).await? else { return Ok(None) };
     let Some(id) = found.id else { return Ok(None) };
@@ -129,13 +129,13 @@ async fn find_by_name(engine: &Engine, name: &str) -> Result<Option<ResolvedBase
     Ok(Some(ResolvedBase { image: id.clone(), digest: id, registered }))
 }
 
-/// Returns the repository digest of the requested name. An image may have digests of several
+/// Returns the repository digest for the requested name. An image may have digests from several
 /// repositories.
 fn repository_digest(name: &str, digests: &[String]) -> Option<String> {
     let untagged = |name: &str| {
         let name = name.split('@').next().unwrap_or(name);
         match name.rsplit_once(':') {
-            // A colon before a slash belongs to the registry's port.
+            // If a slash follows the colon, the colon belongs to the registry's port.
             Some((repository, tag)) if !tag.contains('/') => repository.to_owned(),
             _ => name.to_owned(),
         }
@@ -201,7 +201,7 @@ pub(crate) async fn image_settings(engine: &Engine, base: &Base) -> Result<Image
     })
 }
 
-/// Imports a root file system from a tar stream as an image with one layer.
+/// Imports a root file system from a tar stream, as an image with one layer.
 async fn import(
     engine: &Engine,
     digest: &str,
@@ -275,8 +275,8 @@ async fn run_blocking<T: Send + 'static>(
     })
 }
 
-/// Returns a digest of a directory's metadata. It does not read contents, because a root file
-/// system has gigabytes, and a changed file has a different size or time.
+/// Returns a digest of a directory's metadata. Doesn't read the files' contents, because a root
+/// file system has gigabytes. A changed file has a different size or time.
 fn folder_digest(root: &Path) -> io::Result<String> {
     let mut text = String::new();
     let mut open = vec![root.to_owned()];
@@ -311,8 +311,8 @@ fn file_digest(path: &Path) -> io::Result<String> {
     Ok(hex(&hasher.finalize()))
 }
 
-/// Returns whether an archive contains an image. An image archive has a manifest at its top level,
-/// a root file system does not.
+/// Returns whether an archive contains an image. An image archive has a manifest at its top level;
+/// an archive of a root file system has none.
 fn contains_image(path: &Path) -> io::Result<bool> {
     let mut head = [0; 2];
     let read = File::open(path)?.read(&mut head)?;

@@ -1,4 +1,4 @@
-//! Builds images from a Dockerfile with a context on this machine.
+//! Builds images from a Dockerfile and a build context on this machine.
 
 use std::{
     collections::HashMap,
@@ -28,16 +28,17 @@ use crate::{
 /// Repository of built images. The tag is the digest of the build context.
 pub const REPOSITORY: &str = "proctor-build";
 
-/// Change this when the meaning of a tag changes. Older images are then rebuilt.
+/// Part of every tag. Change it when an edit to this code changes what a tag means, so that older
+/// images are rebuilt.
 const FORMAT: &str = "proctor build 1";
 
 const DOCKERFILE: &str = "Dockerfile";
 const IGNORE: &str = ".dockerignore";
 
-/// Maximum characters of a failed build's output that a fault quotes.
+/// Maximum number of characters to quote from a failed build's output.
 const MAX_QUOTED_CHARS: usize = 4_000;
 
-/// One entry of a context.
+/// One entry of a build context.
 #[derive(Debug, Clone)]
 struct Entry {
     /// Path relative to the context.
@@ -50,7 +51,7 @@ struct Entry {
     target: Option<PathBuf>,
 }
 
-/// Returns the id of the image of a build context. Builds it if the engine does not have it.
+/// Returns the id of a build context's image. Builds the image if the engine does not have it.
 pub async fn ensure_image(engine: &Engine, folder: &Path) -> Result<String, Fault> {
     let walked = folder.to_owned();
     let collected = spawn_blocking(move || -> io::Result<(Vec<Entry>, String)> {
@@ -95,7 +96,7 @@ async fn build(
         .t(name)
         .rm(true)
         .forcerm(true)
-        // As for set-up lines, use this machine's network to reach registries.
+        // Like set-up lines, use this machine's network, so that registries are reachable.
         .networkmode("host")
         .buildargs(&proxies)
         .build();
@@ -123,7 +124,7 @@ fn build_fault(folder: &Path, error: &str, said: &str) -> Fault {
     let tail: String = tail[tail.len().saturating_sub(MAX_QUOTED_CHARS)..].iter().collect();
     let what = format!("cannot build {}: {error}\n{tail}", folder.join(DOCKERFILE).display());
     let cause = match Cause::from_output(&tail) {
-        // As with a set-up line, the same Dockerfile would fail again.
+        // As with a set-up line, building the same Dockerfile again would fail again.
         Cause::Other => Cause::SetupLine,
         known => known,
     };
@@ -141,7 +142,7 @@ fn build_fault(folder: &Path, error: &str, said: &str) -> Fault {
     }
 }
 
-/// Returns the entries to send, sorted, without those that `.dockerignore` excludes. Blocking.
+/// Returns the sorted entries to send, without those that `.dockerignore` excludes. Blocking.
 fn collect_context(folder: &Path) -> io::Result<Vec<Entry>> {
     if !folder.join(DOCKERFILE).is_file() {
         return Err(io::Error::new(io::ErrorKind::NotFound, "no file `Dockerfile` in it"));
@@ -192,7 +193,7 @@ fn walk(folder: &Path, below: &Path, ignore: &Ignore, entries: &mut Vec<Entry>) 
                 target,
             });
         }
-        // A later rule may include entries below an excluded directory.
+        // A later rule may include entries below an excluded directory, so walk it.
         if kind == EntryType::Directory && (!excluded || ignore.has_exceptions()) {
             walk(folder, &path, ignore, entries)?;
         }
@@ -200,7 +201,7 @@ fn walk(folder: &Path, below: &Path, ignore: &Ignore, entries: &mut Vec<Entry>) 
     Ok(())
 }
 
-/// Returns the digest of a context: paths, types, modes and contents. Blocking.
+/// Returns a digest of a build context's paths, types, modes and contents. Blocking.
 fn digest(folder: &Path, entries: &[Entry]) -> io::Result<String> {
     let mut whole = Sha256::new();
     whole.update(FORMAT);
@@ -223,7 +224,7 @@ fn digest(folder: &Path, entries: &[Entry]) -> io::Result<String> {
     Ok(hex(&whole.finalize()))
 }
 
-/// Writes into a hash.
+/// Adds written bytes to a hash.
 struct HashWriter<'a>(&'a mut Sha256);
 
 impl Write for HashWriter<'_> {
@@ -237,7 +238,7 @@ impl Write for HashWriter<'_> {
     }
 }
 
-/// Returns the context as a tar stream. As in the Docker client, root owns everything.
+/// Returns the build context as a tar stream. Root owns all entries, as with the Docker client.
 fn context_archive(folder: PathBuf, entries: Vec<Entry>) -> Body {
     tarball::stream_writer(move |out| {
         let mut builder = Builder::new(out);
@@ -253,8 +254,8 @@ fn context_archive(folder: PathBuf, entries: Vec<Entry>) -> Body {
                 (_, Some(target)) => builder.append_link(&mut header, &entry.path, target)?,
                 (EntryType::Regular, None) => {
                     let file = fs::File::open(folder.join(&entry.path))?;
-                    // If the file grows while it is read, the extra bytes must not end up in the
-                    // next entry.
+                    // If the file grows while it is read, the additional bytes must not become part
+                    // of the next entry.
                     let content = io::Read::take(file, entry.size);
                     builder.append_data(&mut header, &entry.path, content)?;
                 }

@@ -21,8 +21,8 @@ use crate::{
     layer,
 };
 
-/// Lists named images that this back end created. Dependent images come first, because an engine
-/// keeps images that others depend on.
+/// Lists named images that this back end created. Images that depend on others come first, because
+/// an engine does not remove an image that others depend on.
 pub async fn list(engine: &Engine) -> Result<Vec<CacheEntry>, Fault> {
     let options = ListImagesOptionsBuilder::new().build();
     let images = engine.client.list_images(Some(options)).await;
@@ -45,9 +45,9 @@ pub async fn list(engine: &Engine) -> Result<Vec<CacheEntry>, Fault> {
     Ok(found.into_iter().map(|(_, kept)| kept).collect())
 }
 
-/// Lists images that this back end created but that have no name. An image loses its name if two
-/// processes build the same image at the same time. The engine only has the ids of such images, but
-/// their comment shows that this back end created them.
+/// Lists images that this back end created but that have no name. If two processes build the same
+/// image at the same time, one of the images loses its name. Such an image has only an id, but its
+/// comment shows that this back end created it.
 async fn list_dangling(engine: &Engine) -> Result<Vec<CacheEntry>, Fault> {
     let filters = HashMap::from([("dangling", vec!["true"])]);
     let options = ListImagesOptionsBuilder::new().filters(&filters).build();
@@ -62,7 +62,7 @@ async fn list_dangling(engine: &Engine) -> Result<Vec<CacheEntry>, Fault> {
         }
         let id = image.id.strip_prefix("sha256:").unwrap_or(&image.id);
         found.push(CacheEntry {
-            what: format!("docker image without a name {id:.12}"),
+            what: format!("unnamed docker image {id:.12}"),
             bytes: u64::try_from(image.size).unwrap_or(0),
             made: to_system_time(image.created),
             handle: image.id,
@@ -77,8 +77,8 @@ fn to_system_time(created: i64) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(since)
 }
 
-/// Removes the name, and the image if this was its last name. Returns `false` if a container or
-/// another image still uses the image.
+/// Removes the name of an image, and the image itself if that was its last name. Returns `false` if
+/// a container or another image still uses the image.
 pub async fn remove(engine: &Engine, tag: &str) -> Result<bool, Fault> {
     let options = RemoveImageOptionsBuilder::new().build();
     match engine.client.remove_image(tag, Some(options), None).await {
@@ -89,8 +89,8 @@ pub async fn remove(engine: &Engine, tag: &str) -> Result<bool, Fault> {
     }
 }
 
-/// Returns the position of an image in the removal order. Returns `None` if, judging by its name,
-/// another program created the image.
+/// Returns an image's position in the removal order. Returns `None` if the name shows that another
+/// program created the image.
 fn rank(tag: &str) -> Option<u8> {
     let (repository, tag) = tag.rsplit_once(':')?;
     let made =

@@ -1,4 +1,4 @@
-//! Removes containers, either when they are no longer needed or in the background.
+//! Removes containers, either immediately or in the background.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 
 use crate::{engine::Engine, fault};
 
-/// A container that is removed in the background when the guard is dropped.
+/// Owns a container. Dropping the guard removes the container in the background.
 pub struct Guard {
     engine: Option<Arc<Engine>>,
     id: String,
@@ -23,7 +23,7 @@ impl Guard {
         Self { engine: Some(Arc::clone(engine)), id }
     }
 
-    /// Returns the container's engine; `None` once the container is removed.
+    /// Returns the container's engine; `None` if the container was removed.
     pub fn engine(&self) -> Option<&Engine> {
         self.engine.as_deref()
     }
@@ -32,7 +32,7 @@ impl Guard {
         &self.id
     }
 
-    /// Removes the container now. If that fails, a background task tries once more.
+    /// Removes the container now. If that fails, a background task tries it once more.
     pub async fn remove(mut self) -> Result<(), Fault> {
         let Some(engine) = &self.engine else { return Ok(()) };
         remove(&engine.client, &self.id).await?;
@@ -76,8 +76,7 @@ pub async fn remove(client: &bollard::Docker, id: &str) -> Result<(), Fault> {
         match client.remove_container(id, Some(options.clone())).await {
             Ok(()) => return Ok(()),
             Err(error) if fault::is_missing(&error) => return Ok(()),
-            // Another removal is in progress, or the engine is still processing the container's
-            // end.
+            // Another removal is in progress, or the engine is still handling the container's exit.
             Err(_) if tries < 20 => tokio::time::sleep(Duration::from_millis(250)).await,
             Err(error) => return Err(fault::sandbox_fault("cannot remove a container", &error)),
         }

@@ -1,14 +1,14 @@
-//! Reads the counters of a container, inside it or from the engine.
+//! Reads a container's resource counters, from inside the container or from the engine.
 
 use bollard::query_parameters::StatsOptionsBuilder;
 use futures_util::{StreamExt, future::join_all};
 use proctor_sandbox_api::{KERNEL_FILES, SandboxHandle, kernel_counts, wire::RawPath};
 use proctor_types::{CpuCounts, MemoryCounts, SandboxCounts};
 
-/// Maximum number of bytes to read from one of the kernel's files.
+/// Maximum size of a kernel file to read, in bytes.
 const LIMIT: u64 = 64 << 10;
 
-/// A container and how to request its counters.
+/// A container, and what is needed to request its counters.
 pub struct ContainerRef<'a> {
     pub client: &'a bollard::Docker,
     pub id: &'a str,
@@ -16,10 +16,10 @@ pub struct ContainerRef<'a> {
     pub unified: bool,
 }
 
-/// Reads the counters inside the container if it still runs. This also works if the engine is on
-/// another machine.
+/// Reads the counters inside the container. This also works if the engine is on another machine. If
+/// the container has ended, asks the engine whether the kernel killed it.
 ///
-/// The numbers can be trusted. The engine mounts the container's own control group read-only, and
+/// The numbers can be trusted: the engine mounts the container's own control group read-only, and
 /// root in the container can neither write to it nor mount over it.
 pub async fn read_counts(handle: &SandboxHandle, container: &ContainerRef<'_>) -> SandboxCounts {
     let read = |&(controller, file): &(&str, &'static str)| {
@@ -42,8 +42,8 @@ pub async fn read_counts(handle: &SandboxHandle, container: &ContainerRef<'_>) -
     }
     match handle.broken_reason() {
         None => read_engine_counts(container).await,
-        // The control group no longer exists, but the engine knows whether the container was
-        // killed.
+        // The control group no longer exists, but the engine knows whether the kernel killed the
+        // container.
         Some(_) => SandboxCounts {
             memory: MemoryCounts {
                 oom_kills: read_oom_kills(container).await,
@@ -54,8 +54,8 @@ pub async fn read_counts(handle: &SandboxHandle, container: &ContainerRef<'_>) -
     }
 }
 
-/// Requests the counters from the engine. It has fewer counters: with control groups version 2, it
-/// has neither peak memory nor kills.
+/// Requests the counters from the engine, which has fewer of them. With control groups version 2,
+/// it provides neither the peak memory nor the number of kills.
 async fn read_engine_counts(container: &ContainerRef<'_>) -> SandboxCounts {
     let options = StatsOptionsBuilder::new().stream(false).one_shot(true).build();
     let mut stats = Box::pin(container.client.stats(container.id, Some(options)));
@@ -82,8 +82,8 @@ async fn read_engine_counts(container: &ContainerRef<'_>) -> SandboxCounts {
     }
 }
 
-/// Returns 1 if the kernel killed any process in the container, because the engine does not count
-/// kills.
+/// Returns 1 if the kernel killed any process in the container, otherwise 0. The engine does not
+/// count kills.
 async fn read_oom_kills(container: &ContainerRef<'_>) -> Option<u64> {
     let found = container.client.inspect_container(container.id, None).await.ok()?;
     found.state?.oom_killed.map(u64::from)

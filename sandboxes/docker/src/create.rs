@@ -32,20 +32,22 @@ use crate::{
 };
 
 /// The only capabilities that root has in a sandbox:
-/// - `CHOWN`, `FOWNER`, `DAC_OVERRIDE`: images contain files owned by several users, and the agent
-///   must write, remove and snapshot all of them;
-/// - `SETUID`, `SETGID`: a task may specify the user its commands run as;
+/// - `CHOWN`, `FOWNER`, `DAC_OVERRIDE`: an image may contain files owned by several users, and the
+///   agent must be able to write, remove and snapshot all of them;
+/// - `SETUID`, `SETGID`: a task may specify the user that runs its commands;
 /// - `KILL`: the agent must be able to kill that user's processes.
 ///
-/// Engines grant these by default, but sandboxes don't have them: `NET_RAW` and `NET_BIND_SERVICE`
-/// (there is no network), `MKNOD`, `SYS_CHROOT`, `SETFCAP`, `SETPCAP`, `FSETID`, `AUDIT_WRITE`.
+/// Engines also grant these by default, but sandboxes don't get them: `NET_RAW` and
+/// `NET_BIND_SERVICE` (there is no network), `MKNOD`, `SYS_CHROOT`, `SETFCAP`, `SETPCAP`, `FSETID`,
+/// `AUDIT_WRITE`.
 const ALLOWED_CAPABILITIES: &[&str] =
     &["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID", "KILL"];
 
-/// Mount options of an empty file system that covers a directory.
+/// Mount options for an empty file system that covers a directory.
 const EMPTY_TMPFS_OPTIONS: &str = "ro,nosuid,nodev,size=4k";
 
-/// Number of the agent's threads. They count as processes, so this is added to the process limit.
+/// Number of threads that the agent may need. They count as processes, so this number is added to
+/// the process limit.
 const AGENT_THREADS: u64 = 16;
 
 /// A running container and its channel.
@@ -90,7 +92,7 @@ pub async fn open_sandbox(
     let (guard, warnings) = guard.map_err(|error| match fault::is_missing(&error) {
         true => fault::environment_fault("cannot create a container", &error)
             .cause(Cause::Gone)
-            .hint("the image was removed during the run; the next try builds it again"),
+            .hint("the image was removed during the run; the next try rebuilds it"),
         false => fault::sandbox_fault("cannot create a container", &error),
     })?;
     if !engine.has_quota() {
@@ -109,8 +111,8 @@ pub async fn open_sandbox(
     let (handle, notes) = match leaks.await {
         Ok(both) => both,
         Err(fault) => {
-            // Ignore errors here, because the reason for the failed start is more useful. The guard
-            // tries the removal again.
+            // Ignore errors here: the reason for the failed start is more useful, and the guard
+            // tries again to remove the container.
             let _ = guard.remove().await;
             return Err(fault);
         }
@@ -127,14 +129,14 @@ pub async fn open_sandbox(
     Ok(OpenContainer { handle, enforcement, guard })
 }
 
-/// Hides entries of host directories with volumes. The engine mounts them as overlays, and removes
-/// them with the container.
+/// Hides entries of host directories. Each directory becomes a volume that the engine mounts as an
+/// overlay and removes with the container.
 fn add_overlays(config: &mut HostConfig, cuts: Vec<HostOverlay>) -> Result<(), Fault> {
     for cut in cuts {
         let (at, marks) = (cut.at.display().to_string(), cut.marks.display().to_string());
         if [&at, &marks].iter().any(|path| path.contains([':', ',', '\\'])) {
             let what = format!(
-                "cannot hide entries of {at}: the engine cannot mount a path with this name"
+                "cannot hide entries of {at}: the engine cannot mount a path with `:`, `,` or `\\`"
             );
             return Err(Fault::new(Layer::Sandbox, what).hint("choose another cache folder"));
         }
@@ -152,11 +154,11 @@ fn add_overlays(config: &mut HostConfig, cuts: Vec<HostOverlay>) -> Result<(), F
         };
         config.mounts.get_or_insert_default().push(Mount {
             target: Some(at),
-            // The mount options make it read-only. An engine rejects a read-only volume without a
-            // name.
+            // The mount options above already make the volume read-only. An engine rejects a
+            // read-only volume without a name.
             typ: Some(MountType::VOLUME),
             volume_options: Some(MountVolumeOptions {
-                // Don't copy the image's content at this path, because it is not part of the host's
+                // Don't copy what the image has at this path, because it is not part of the host's
                 // directory.
                 no_copy: Some(true),
                 driver_config: Some(driver),
@@ -168,7 +170,7 @@ fn add_overlays(config: &mut HostConfig, cuts: Vec<HostOverlay>) -> Result<(), F
     Ok(())
 }
 
-/// Mounts directories of this machine, read-only.
+/// Mounts directories of this machine read-only.
 fn add_mounts(config: &mut HostConfig, mounts: &[HostMount], local: bool) -> Result<(), Fault> {
     for mount in mounts {
         let (folder, at) = (mount.folder.display(), &mount.at);
@@ -185,8 +187,7 @@ fn add_mounts(config: &mut HostConfig, mounts: &[HostMount], local: bool) -> Res
                 .cause(Cause::from_io_error(&error))
                 .hint("it was removed during the run; `proctor resume` creates it again")
         })?;
-        // `binds` cannot be used: the engine splits those at colons and creates missing
-        // directories.
+        // Don't use `binds`: the engine splits binds at colons and creates missing directories.
         config.mounts.get_or_insert_default().push(Mount {
             target: Some(at.to_string()),
             source: Some(found.display().to_string()),
@@ -211,22 +212,23 @@ fn host_config(image: &str, limits: &SandboxSpec) -> HostConfig {
         cap_drop: capabilities(&["ALL"]),
         cap_add: capabilities(ALLOWED_CAPABILITIES),
         memory: Some(memory),
-        // This limits memory and swap together. Because it equals the memory limit, swap cannot be
-        // used.
+        // The limit for memory and swap together. It equals the memory limit, so that the container
+        // cannot use swap.
         memory_swap: Some(memory),
         pids_limit: Some(saturating_i64(limits.processes + AGENT_THREADS)),
         nano_cpus: Some((limits.cpus * 1e9) as i64),
-        // `/dev/shm` is a separate file system in memory, charged to the sandbox's memory.
+        // `/dev/shm` is a separate in-memory file system. Its files count toward the sandbox's
+        // memory.
         shm_size: Some((memory / 2).max(1 << 20)),
         ..common_config(image)
     }
 }
 
-/// Returns the settings shared by all our containers.
+/// Returns the settings that all containers of Proctor share.
 fn common_config(image: &str) -> HostConfig {
     let mut config = HostConfig {
-        // The container's output is the channel. An engine that logs it would write every byte to
-        // disk.
+        // The container's output is the channel. If the engine logged it, it would write every byte
+        // to disk.
         log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
         auto_remove: Some(false),
         privileged: Some(false),
@@ -237,7 +239,8 @@ fn common_config(image: &str) -> HostConfig {
         let shown = host_base::visible_folders();
         let bind = |path: &std::path::PathBuf| format!("{0}:{0}:ro", path.display());
         config.binds = Some(shown.iter().map(bind).collect());
-        // Use an empty file system, because an empty host directory would have to be created first.
+        // Cover the path with an empty file system. An empty host directory would have to be
+        // created first.
         let cover =
             |path: std::path::PathBuf| (path.display().to_string(), EMPTY_TMPFS_OPTIONS.to_owned());
         config.tmpfs = Some(host_base::hidden_folders().into_iter().map(cover).collect());
@@ -245,15 +248,16 @@ fn common_config(image: &str) -> HostConfig {
     config
 }
 
-/// Creates a container for set-up lines: trusted, with the machine's network and without limits.
+/// Creates a container for set-up lines. They are trusted: they use the machine's network and have
+/// no limits.
 pub async fn create_setup_container(
     engine: &Arc<Engine>,
     image: &str,
     binds: Vec<String>,
 ) -> Result<Guard, Fault> {
     let mut config = common_config(image);
-    // Use the host's network, so that registries are reached as from the machine itself. The
-    // addresses and rules of a bridge would differ between engines.
+    // Use the host's network, so that set-up lines reach registries in the same way as the machine
+    // does. A bridge's addresses and rules would differ between engines.
     config.network_mode = Some("host".to_owned());
     config.binds.get_or_insert_default().extend(binds);
     let agent = [format!("/{AGENT_PATH}"), "serve".to_owned()];
@@ -283,7 +287,8 @@ async fn create(
         attach_stdout: Some(true),
         attach_stderr: Some(true),
         open_stdin: Some(true),
-        // When the runtime closes its end of the channel, the engine closes the agent's input.
+        // When the runtime closes its end of the channel, the engine closes the agent's standard
+        // input.
         stdin_once: Some(true),
         tty: Some(false),
         healthcheck: Some(HealthConfig {
@@ -299,8 +304,8 @@ async fn create(
     Ok((Guard::new(engine, created.id), created.warnings))
 }
 
-/// Attaches to the container, starts it, and performs the handshake. Attaching comes first, so that
-/// none of the agent's output is lost.
+/// Attaches to the container, starts it, and exchanges hellos with the agent. Attaches first, so
+/// that none of the agent's output is lost.
 pub async fn start(engine: &Arc<Engine>, guard: &Guard) -> Result<Arc<SandboxHandle>, Fault> {
     let options = AttachContainerOptionsBuilder::new()
         .stream(true)
@@ -326,7 +331,7 @@ pub async fn start(engine: &Arc<Engine>, guard: &Guard) -> Result<Arc<SandboxHan
 
 /// Explains why a container does not respond, from its state or the agent's last output.
 async fn explain_failure(engine: &Engine, id: &str, words: &StderrTail, error: &str) -> Fault {
-    let mut what = format!("the sandbox agent does not respond: {error}");
+    let mut what = format!("the sandbox agent is not responding: {error}");
     let inspected = engine.client.inspect_container(id, None::<InspectContainerOptions>).await;
     if let Some(state) = inspected.ok().and_then(|inspected| inspected.state) {
         let code = state.exit_code.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Asks the engine about a container: which paths it wrote, and why it ended.
+//! Asks the engine which paths a container wrote and why it ended.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -15,20 +15,20 @@ use tokio::time::timeout;
 
 use crate::fault;
 
-/// Time limit for one listing.
+/// Time limit for one listing of written paths.
 const LIST_LIMIT: Duration = Duration::from_secs(30);
 
 /// Asks the engine how a container ended and which paths it wrote.
 pub struct EngineDiagnostics {
     pub client: bollard::Docker,
     pub id: String,
-    /// `None` if the engine enforces the disk limit itself.
+    /// The disk limit in MiB; `None` if the engine itself enforces it.
     pub disk_mb: Option<u64>,
-    /// Statistics of the engine's listings of written paths.
+    /// Count and duration of the engine's listings of written paths.
     pub listings: Mutex<ListingBudget>,
 }
 
-/// Number and duration of the engine's listings of the paths that a container wrote.
+/// Limits how often the engine lists the paths that a container wrote.
 #[derive(Debug, Default)]
 pub struct ListingBudget {
     count: u32,
@@ -36,22 +36,22 @@ pub struct ListingBudget {
 }
 
 impl ListingBudget {
-    /// Number of unrestricted listings: enough for the agent's start, a restored state, and a few
-    /// steps of a short trial.
+    /// Number of listings without a minimum interval: enough for the agent's start, a restored
+    /// state, and a few steps of a short trial.
     const FREE_LISTINGS: u32 = 12;
-    /// The minimum interval between two listings, as a multiple of the duration of a listing. The
-    /// engine walks the whole layer for each listing, which takes 0.1 s or more.
+    /// The minimum interval between two listings, as a multiple of the last listing's duration. For
+    /// each listing, the engine walks the whole layer, which takes 0.1 s or more.
     const MIN_INTERVAL_FACTOR: u32 = 20;
 
-    /// Returns the reason why no listing should be requested now, if any. If a trial is interrupted
-    /// at a step without a listing, it restarts from the beginning.
+    /// If it is too early for another listing, returns the reason. A trial that is interrupted at a
+    /// step without a listing restarts from the beginning.
     fn refusal_reason(&self) -> Option<String> {
         let (ended, took) = self.last?;
         let early =
             self.count >= Self::FREE_LISTINGS && ended.elapsed() < took * Self::MIN_INTERVAL_FACTOR;
         early.then(|| {
             format!(
-                "the engine takes {:.2} s to list changes, which is too long for each step",
+                "the engine takes {:.2} s to list changes, too long to do so after each step",
                 took.as_secs_f64()
             )
         })
@@ -93,7 +93,8 @@ impl WrittenPaths for EngineDiagnostics {
         };
         let mut written = ContainerDiff::default();
         for change in listed {
-            // The engine's list is text, so it cannot contain a path that is not UTF-8.
+            // The engine's list is text, so a path that is not UTF-8 contains replacement
+            // characters.
             if change.path.contains(char::REPLACEMENT_CHARACTER) {
                 return Err(format!("the name of {} is not UTF-8", change.path));
             }
@@ -110,7 +111,7 @@ impl WrittenPaths for EngineDiagnostics {
 #[async_trait]
 impl FailureDiagnostics for EngineDiagnostics {
     async fn kill_reason(&self) -> Option<String> {
-        // The engine notices the end of a container a moment after its channel has closed.
+        // The engine notices that a container has ended a moment after its channel has closed.
         for _ in 0..20 {
             let found = self.client.inspect_container(&self.id, None).await.ok()?;
             let state = found.state?;

@@ -1,4 +1,4 @@
-//! The back end that uses a Docker engine.
+//! A back end that uses a Docker engine.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -26,23 +26,23 @@ use crate::{
     fault, layer, owner, sandbox,
 };
 
-/// Timeout for loading, importing, committing or pulling an image. The client's default of two
-/// minutes is too short for large images.
+/// Timeout for loading, importing, committing or pulling an image. The client's default timeout of
+/// two minutes is too short for large images.
 const SLOW_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// Timeout of the check whether the engine responds.
+/// Timeout for checking whether the engine responds.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A Docker engine, local or remote. Cheap to share. Each sandbox is one of its containers.
+/// A Docker engine, local or remote, in which each sandbox is a container. Cheap to share.
 pub struct Docker {
     pub(crate) engine: Arc<Engine>,
     folder: PathBuf,
-    /// Allows one build at a time per environment.
+    /// For each environment, a lock that allows one build at a time.
     building: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 impl Docker {
-    /// Like [`Docker::connect_in`], with this runtime's lock file in the temporary directory.
+    /// Like [`Docker::connect_in`], with the temporary directory for this runtime's lock file.
     ///
     /// # Errors
     /// See [`Docker::connect_in`].
@@ -52,13 +52,13 @@ impl Docker {
         Self::connect_in(&folder).await
     }
 
-    /// Connects to the engine in `DOCKER_HOST`, or to the local one. `folder` contains this
-    /// runtime's lock file, from which later runtimes can tell whether this one is alive. It is
-    /// created if missing.
+    /// Connects to the engine in `DOCKER_HOST`, or to the local engine. Creates this runtime's lock
+    /// file in `folder`, from which later runtimes can tell whether this one is alive. Creates
+    /// `folder` if it is missing.
     ///
     /// # Errors
-    /// A sandbox fault with a hint if no engine responds, or if the engine's architecture differs
-    /// from the embedded agent's.
+    /// Returns a sandbox fault with a hint if no engine responds, or if the engine's architecture
+    /// differs from that of the embedded agent.
     pub async fn connect_in(folder: &Path) -> Result<Self, Fault> {
         let host = std::env::var("DOCKER_HOST").ok();
         let absent = |error: bollard::errors::Error| {
@@ -131,9 +131,8 @@ impl Docker {
         Ok(Self { engine: Arc::new(engine), folder: folder.to_owned(), building: Mutex::default() })
     }
 
-    /// Connects like [`Docker::connect`], but sandboxes lack these defences. Tests use it to show
-    /// that an attack succeeds without its defence. The sandboxes list the defences as not
-    /// enforced.
+    /// Like [`Docker::connect`], but sandboxes lack these defences and list them as not enforced.
+    /// Tests use this to show that an attack succeeds without its defence.
     ///
     /// # Errors
     /// See [`Docker::connect`].
@@ -146,8 +145,8 @@ impl Docker {
         Ok(docker)
     }
 
-    /// Sets a directory on this machine for cached files that sandboxes need. Without this
-    /// directory, they are recreated each time.
+    /// Sets a directory on this machine for files that sandboxes need and that can be cached.
+    /// Without this directory, they are recreated in each process.
     #[must_use]
     pub fn with_cache_folder(mut self, folder: PathBuf) -> Self {
         if let Some(engine) = Arc::get_mut(&mut self.engine) {
@@ -186,7 +185,7 @@ impl Backend for Docker {
 
     async fn image_settings(&self, base: &Base) -> Result<ImageSettings, Fault> {
         let lock = match base {
-            // Two tasks with the same Dockerfile must build it only once.
+            // If two tasks have the same Dockerfile, build it only once.
             Base::Dockerfile(folder) => Some(self.lock_for(&folder.display().to_string())),
             _ => None,
         };
@@ -211,7 +210,7 @@ impl Backend for Docker {
 
     async fn check(&self) -> Result<(), Fault> {
         let gone = |why: &str| {
-            let what = format!("the Docker engine does not respond: {why}");
+            let what = format!("the Docker engine is not responding: {why}");
             Fault::new(Layer::Sandbox, what)
                 .cause(Cause::BackEndGone)
                 .hint("start the engine, then `proctor resume` the run")
@@ -231,8 +230,9 @@ impl Backend for Docker {
         cache_entries::remove(&self.engine, &kept.handle).await
     }
 
-    /// Looks for processes first, because a run may have no container at the moment. Only processes
-    /// on this machine are visible. Runs on other machines are recognized by their containers.
+    /// Checks for live processes first, because a run may have no container at the moment. Only
+    /// processes on this machine are visible; runs on other machines are detected by their
+    /// containers.
     async fn other_cache_user(&self) -> Result<Option<String>, Fault> {
         if let Some(pid) = self.engine.alive.other_processes().first() {
             return Ok(Some(format!("process {pid}")));
@@ -261,15 +261,16 @@ impl Backend for Docker {
             let name = name.as_deref().unwrap_or(&id).trim_start_matches('/').to_owned();
             match container::remove(&self.engine.client, &id).await {
                 Ok(()) => removed.push(format!("container {name}")),
-                // This is not a fault of this run, and the next sweep finds the container again.
+                // A container that cannot be removed is not this run's fault, and the next sweep
+                // finds it again.
                 Err(fault) => {
                     tracing::warn!(%fault, name, "cannot remove a dead run's container");
                     left.extend(owner::runtime_name(&labels));
                 }
             }
         }
-        // Remove lock files of dead runtimes without leftovers. One that cannot be removed is
-        // harmless.
+        // Remove the lock files of dead runtimes that left no containers. A lock file that cannot
+        // be removed is harmless.
         for dead in dead_runtimes(&runtimes(&self.folder)).into_iter().flatten() {
             if !left.contains(&dead.name) {
                 let _ = dead.remove_file();

@@ -28,14 +28,14 @@ use crate::{fault, owner};
 /// A connected engine, and the data that all of its sandboxes share.
 pub(crate) struct Engine {
     pub client: bollard::Docker,
-    /// A client of the same engine with longer timeouts.
+    /// A client for the same engine with longer timeouts.
     pub slow: bollard::Docker,
     /// Whether the engine has access to this machine's files.
     pub local: bool,
     /// Limits that the engine itself reports as unsupported.
     pub not_enforced: Vec<String>,
-    /// Whether disk quotas work. Cleared when the engine rejects one because its storage driver
-    /// does not support it.
+    /// Whether disk quotas work. Set to `false` if the engine rejects a quota because its storage
+    /// driver doesn't support quotas.
     pub quota: AtomicBool,
     /// Whether the engine uses control groups version 2.
     pub unified: bool,
@@ -47,27 +47,27 @@ pub(crate) struct Engine {
     pub machine: Machine,
     /// Defences that a test has disabled.
     pub without: Vec<Defence>,
-    /// Announces to other processes on this machine that this one uses an engine.
+    /// Shows other processes on this machine that this process uses an engine.
     pub alive: owner::LivenessSocket,
-    /// Where whiteouts are stored. Defaults to a directory that is removed when this process ends.
+    /// Where whiteouts are stored. By default, a directory that is removed when this process ends.
     pub store: Store,
-    /// This runtime's lock. It is held as long as the runtime may have containers.
+    /// This runtime's lock, held as long as the runtime may have containers.
     pub lock: RuntimeLock,
-    /// Number of containers that were created and are not yet removed.
+    /// Number of containers that were created and not yet removed.
     pub containers: AtomicUsize,
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
         // If containers remain, keep the lock file. Without it, a later sweep could not prove that
-        // their owner is dead.
+        // the containers' owner is dead.
         if self.containers.load(Ordering::Acquire) == 0 {
             self.lock.remove_file();
         }
     }
 }
 
-/// A directory on this machine.
+/// Where to store files on this machine.
 pub(crate) enum Store {
     Kept(PathBuf),
     Temporary(OnceLock<TempDir>),
@@ -97,7 +97,7 @@ impl Engine {
         listed.map_err(|error| fault::sandbox_fault("cannot list containers", &error))
     }
 
-    /// Returns the host directories in which entries must be hidden.
+    /// Prepares an overlay for each host directory in which entries must be hidden.
     pub async fn prepare_overlays(
         self: &Arc<Self>,
         absent: HiddenPaths,

@@ -1,4 +1,4 @@
-//! Converts the engine's errors to faults.
+//! Converts errors from the engine to faults.
 
 use bollard::errors::Error;
 use proctor_types::{Cause, Fault, Layer, format_error_chain};
@@ -12,11 +12,12 @@ pub fn environment_fault(doing: &str, error: &Error) -> Fault {
         .cause(cause(error))
 }
 
-/// Returns the cause of an error, which the engine reported or which is a failure to respond.
+/// Returns the cause of an error. The engine reported the error, or it did not respond.
 fn cause(error: &Error) -> Cause {
     match error {
         Error::DockerResponseServerError { message, .. } => Cause::from_output(message),
-        // All other errors concern the connection: a working engine responds with a status.
+        // All other errors concern the connection, because a working engine responds with a status
+        // code.
         Error::SocketNotFoundError(_) | Error::RequestTimeoutError => Cause::BackEndGone,
         _ => Cause::Other,
     }

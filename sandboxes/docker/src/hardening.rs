@@ -9,12 +9,12 @@ use proctor_sandbox_api::{
 };
 use proctor_types::{Fault, Layer, SandboxSpec};
 
-/// The paths to cover, shared by both back ends. The list replaces the engine's, so it includes
-/// everything that engines cover by default.
+/// The paths to cover, which are the same for both back ends. This list replaces the engine's list,
+/// so it includes everything that engines cover by default.
 const COVERED_PATHS: &str = include_str!("../../../configs/sandbox/covered-paths.txt");
 
-/// Limits for shared memory and message queues. These belong to no process, so without limits they
-/// would keep their memory after the process that filled them has ended, and killing processes
+/// Limits for shared memory and message queues. These objects belong to no process: without limits,
+/// they would keep their memory after the process that filled them has ended, and killing processes
 /// would not free it.
 const SHARED_MEMORY: [(&str, &str); 2] = [("kernel.shm_rmid_forced", "1"), ("kernel.msgmni", "32")];
 
@@ -22,15 +22,15 @@ const SHARED_MEMORY: [(&str, &str); 2] = [("kernel.shm_rmid_forced", "1"), ("ker
 const READ_ONLY: [&str; 5] =
     ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/// The agent's own settings. They are read-only, because any process with the same owner could
+/// The agent's own settings. They are read-only, because otherwise a process of the same user could
 /// change the agent's OOM score.
 const AGENT_PROC_PATH: &str = "/proc/1";
 
-/// The agent's OOM score. If memory is short, the kernel kills the agent before the machine's own
-/// programs. The agent starts commands with twice this score, so they are killed first.
+/// The agent's OOM score. If memory runs out, the kernel kills the agent before the machine's own
+/// programs. The agent starts commands with twice this score, so the kernel kills them first.
 const OOM_SCORE: i64 = 500;
 
-/// Returns the limits that no engine enforces.
+/// Returns entries for the limits that no engine can enforce.
 pub fn never_enforced() -> [String; 2] {
     [
         "inodes: an engine cannot limit the number of files".to_owned(),
@@ -53,8 +53,8 @@ pub fn harden(config: &mut HostConfig, limits: &SandboxSpec, without: &[Defence]
         let settings = SHARED_MEMORY.map(|(key, value)| (key.to_owned(), value.to_owned()));
         config.sysctls = Some(HashMap::from(settings));
     }
-    // With SELinux, the engine's runtime writes to the agent's settings after they become
-    // read-only, and would fail.
+    // With SELinux, the engine's runtime writes to the agent's settings after they have become
+    // read-only, so starting the container would fail.
     if up(Defence::AgentIdentity) && !selinux {
         let paths = READ_ONLY.into_iter().chain([AGENT_PROC_PATH]);
         config.readonly_paths = Some(paths.map(str::to_owned).collect());
@@ -64,8 +64,8 @@ pub fn harden(config: &mut HostConfig, limits: &SandboxSpec, without: &[Defence]
     if up(Defence::CoreDumps) {
         ulimits.push(limit("core", 0));
     }
-    // Without a quota of the storage driver, this is the only disk limit. It stops a single file
-    // that grows forever, which is the usual way to fill a disk.
+    // If the storage driver has no quotas, this is the only disk limit. It stops a single file that
+    // grows forever, which is the usual way to fill a disk.
     ulimits.push(limit("fsize", i64::try_from(limits.disk_mb << 20).unwrap_or(i64::MAX)));
     config.ulimits = Some(ulimits);
 }
@@ -81,11 +81,11 @@ pub fn entrypoint(agent: &str, without: &[Defence]) -> Vec<String> {
     words
 }
 
-/// Asks the kernel which restrictions are in effect, rather than trusting the agent. Returns those
-/// that are not, as entries of the sandbox's enforcement.
+/// Asks the kernel which restrictions are in effect, instead of trusting the agent. Returns the
+/// missing ones as entries for the sandbox's enforcement.
 ///
 /// # Errors
-/// A sandbox fault if a restriction is missing that every engine supports.
+/// Returns a sandbox fault if a restriction that every engine supports is missing.
 pub async fn verify(handle: &SandboxHandle, without: &[Defence]) -> Result<Vec<String>, Fault> {
     let mut notes: Vec<String> =
         without.iter().map(|defence| format!("{}: left out by a test", defence.name())).collect();

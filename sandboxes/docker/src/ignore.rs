@@ -1,4 +1,4 @@
-//! Parses `.dockerignore` like the Docker client.
+//! Parses `.dockerignore` in the same way as the Docker client.
 
 /// The rules of one file, in order. The last rule that matches a path or one of its parents
 /// applies.
@@ -9,7 +9,7 @@ pub struct Ignore {
 
 #[derive(Debug, Clone)]
 struct Rule {
-    /// Whether the rule starts with `!`: matching paths are sent.
+    /// Whether the rule starts with `!`. Paths that match such a rule are sent.
     includes: bool,
     segments: Vec<String>,
 }
@@ -35,12 +35,12 @@ impl Ignore {
         Self { rules: rules.collect() }
     }
 
-    /// Returns whether a rule may include something below an excluded directory.
+    /// Returns whether any rule may include entries below an excluded directory.
     pub fn has_exceptions(&self) -> bool {
         self.rules.iter().any(|rule| rule.includes)
     }
 
-    /// Returns whether a path, relative to the context, is excluded.
+    /// Returns whether a path is excluded. The path is relative to the build context.
     pub fn excludes(&self, path: &str) -> bool {
         let parts: Vec<&str> = path.split('/').collect();
         let matched = |rule: &&Rule| {
@@ -67,7 +67,7 @@ fn matches_path(pattern: &[String], path: &[&str]) -> bool {
     }
 }
 
-/// Matches one name like Go's `filepath.Match`.
+/// Matches one name in the same way as Go's `filepath.Match`.
 fn matches_name(pattern: &[char], name: &[char]) -> bool {
     match pattern.split_first() {
         None => name.is_empty(),
@@ -97,8 +97,8 @@ impl Class {
     }
 }
 
-/// Parses a bracket expression and returns it with the rest of the pattern; `None` if it is not
-/// closed.
+/// Parses a bracket expression and returns it with the rest of the pattern. Returns `None` if the
+/// bracket is not closed.
 fn parse_class(pattern: &[char]) -> Option<(Class, &[char])> {
     let mut rest = pattern;
     let negated = rest.first() == Some(&'^');

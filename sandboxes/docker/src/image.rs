@@ -1,4 +1,4 @@
-//! Inspects images of the engine.
+//! Inspects images in the engine.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use proctor_types::Fault;
 
 use crate::{engine::Engine, fault};
 
-/// Repositories of layers. A layer with a host base has its own repository.
+/// The repository of layers. Layers with a host base have a separate repository.
 pub const LAYER: &str = "proctor-layer";
 pub const HOST_LAYER: &str = "proctor-layer-host";
 
-/// Returns the image's id; `None` if the engine does not have it.
+/// Returns an image's id; `None` if the engine does not have the image.
 pub async fn id(engine: &Engine, name: &str) -> Result<Option<String>, Fault> {
     Ok(inspect(engine, name).await?.and_then(|found| found.id))
 }
@@ -29,8 +29,7 @@ pub async fn comment(engine: &Engine, name: &str) -> Result<Option<String>, Faul
     Ok(inspect(engine, name).await?.and_then(|found| found.comment))
 }
 
-/// Returns the engine's description of an image. Returns `None` if the engine does not have the
-/// image.
+/// Returns the engine's description of an image; `None` if the engine does not have the image.
 pub async fn inspect(engine: &Engine, name: &str) -> Result<Option<ImageInspect>, Fault> {
     match engine.client.inspect_image(name).await {
         Ok(found) => Ok(Some(found)),
@@ -41,7 +40,7 @@ pub async fn inspect(engine: &Engine, name: &str) -> Result<Option<ImageInspect>
     }
 }
 
-/// Returns whether sandboxes of this image see the host's programs.
+/// Returns whether sandboxes that use this image see the host's programs.
 pub fn has_host_base(image: &str) -> bool {
     image.split(':').next() == Some(HOST_LAYER)
 }

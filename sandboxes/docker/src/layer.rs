@@ -1,5 +1,5 @@
-//! Builds environments as images, which contain the base, the agent, the source, and the results of
-//! the set-up lines.
+//! Builds environments as images. An image contains the base, the agent, the source code, and what
+//! the set-up lines created.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -20,10 +20,12 @@ use crate::{
     setup, tarball,
 };
 
-/// Increment when the meaning of a layer image changes. Older layers are then rebuilt.
+/// Increment this when an edit to this code changes the meaning of a layer image. Older layers are
+/// then rebuilt.
 const FORMAT: u32 = 1;
 
-/// The image comment of layers. It identifies a layer even after another image has taken its name.
+/// The image comment of layers. It identifies a layer even after its name was given to another
+/// image.
 pub const COMMENT: &str = "an environment of Proctor";
 
 pub struct LayerPlan {
@@ -32,7 +34,7 @@ pub struct LayerPlan {
     base: ResolvedBase,
 }
 
-/// Returns the name of the image that would be built.
+/// Returns the name of the image to build.
 pub async fn plan(engine: &Engine, spec: &LayerSpec) -> Result<LayerPlan, Fault> {
     let base = base::resolve(engine, &spec.base).await?;
     let source = spec.source.as_ref().map(|source| (&source.digest, &source.at));
@@ -49,8 +51,8 @@ pub async fn plan(engine: &Engine, spec: &LayerSpec) -> Result<LayerPlan, Fault>
     Ok(LayerPlan { digest: sha256_hex(key.to_string().as_bytes()), repository, base })
 }
 
-/// Finds the image or builds it. Every image contains the agent, so opening a sandbox uploads
-/// nothing.
+/// Returns the environment's image, and builds it if it is missing. Every image contains the agent,
+/// so opening a sandbox uploads nothing.
 pub async fn prepare(
     engine: &Arc<Engine>,
     spec: &LayerSpec,
@@ -69,7 +71,7 @@ pub async fn prepare(
     if image::id(engine, &prepared.handle).await?.is_some() {
         return Ok(prepared);
     }
-    // Create the container from an image whose name shows that it has a host base.
+    // Create the container from an image name that shows whether it has a host base.
     let image = match spec.base {
         Base::Host => setup::alias(engine, &plan.base.image, HOST_LAYER).await?,
         _ => plan.base.image.clone(),
@@ -77,8 +79,8 @@ pub async fn prepare(
     let guard =
         create::create_setup_container(engine, &image, setup::wheel_mounts(engine, spec)).await?;
     let kept = build(engine, spec, plan, &guard).await;
-    // Remove the container now, even after a failure. A removal in the background may come too
-    // late. The committed image does not depend on the container.
+    // Remove the container now, even after a failure, because removing it in the background may
+    // come too late. The committed image does not depend on the container.
     if let Err(fault) = guard.remove().await {
         tracing::warn!(%fault, "cannot remove a set-up container; the next sweep removes it");
     }
@@ -87,7 +89,8 @@ pub async fn prepare(
     Ok(prepared)
 }
 
-/// Fills the container with source and set-up, and commits it as an image.
+/// Copies the source code into the container, runs the set-up lines, and commits the container as
+/// an image.
 async fn build(
     engine: &Arc<Engine>,
     spec: &LayerSpec,

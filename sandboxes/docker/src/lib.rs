@@ -1,10 +1,10 @@
 //! The Docker back end. A sandbox is a container whose first process is the sandbox agent.
 //!
-//! The agent is the container's entrypoint. The channel is the agent's attached standard input and
-//! output, without an exec or a second process. When the runtime dies, the engine closes the input,
-//! and the agent kills everything and exits.
+//! The agent is the container's entrypoint. The channel is the agent's standard input and output,
+//! to which the runtime attaches. There is no `exec` and no second process. When the runtime dies,
+//! the engine closes the agent's input, and the agent kills everything and exits.
 //!
-//! No type of the engine's client is part of this crate's API.
+//! This crate's API contains no types of the engine's client.
 
 mod base;
 mod build;

@@ -14,24 +14,24 @@ use std::{
 
 use proctor_host::{Liveness, LockIdentity, RuntimeLock, check_liveness};
 
-/// Marks everything that Proctor created.
+/// The label on everything that Proctor creates.
 pub const MARK_LABEL: &str = "proctor";
 const HOST_LABEL: &str = "proctor.host";
-/// The name of the runtime: `<pid>-<start time>-<random>`.
+/// The runtime's name: `<pid>-<start time>-<random>`.
 const RUNTIME_LABEL: &str = "proctor.runtime";
 const PURPOSE_LABEL: &str = "proctor.purpose";
-/// Path of the runtime's lock file on its own machine.
+/// Path of the runtime's lock file on the runtime's machine.
 const LOCK_LABEL: &str = "proctor.lock";
-/// Identity of that file: `<boot> <device> <inode>`.
+/// Identity of the lock file: `<boot> <device> <inode>`.
 const IDENTITY_LABEL: &str = "proctor.lock.identity";
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// Prefix of the socket names by which processes announce themselves.
+/// Prefix of the names of the sockets with which processes announce themselves.
 const SOCKET_PREFIX: &str = "proctor-docker-";
 
-/// Announces to all processes on this machine that this one is alive and uses an engine. Uses a
-/// socket with an abstract name, which the kernel removes on any exit.
+/// Shows all processes on this machine that this one is alive and uses an engine. Uses a socket
+/// with an abstract name, which the kernel removes whenever the process ends.
 pub struct LivenessSocket {
     name: String,
     _socket: Option<UnixListener>,
@@ -46,7 +46,7 @@ impl LivenessSocket {
         Self { name, _socket: socket }
     }
 
-    /// Returns the process ids of other live processes.
+    /// Returns the ids of other live processes that use an engine.
     pub fn other_processes(&self) -> Vec<String> {
         let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
         let names = sockets.lines().filter_map(|line| line.rsplit_once('@').map(|(_, at)| at));
@@ -58,13 +58,13 @@ impl LivenessSocket {
     }
 }
 
-/// Returns a unique container name: this host, this runtime, and a number.
+/// Returns a unique container name, made of this host, this runtime and a number.
 pub fn container_name(lock: &RuntimeLock) -> String {
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     format!("proctor-{}-{}-{count}", &host_id()[..8], lock.name())
 }
 
-/// Returns the labels of a container that this runtime creates.
+/// Returns the labels for a container that this runtime creates.
 pub fn labels(lock: &RuntimeLock, purpose: &str) -> HashMap<String, String> {
     [
         (MARK_LABEL, "1".to_owned()),
@@ -79,8 +79,9 @@ pub fn labels(lock: &RuntimeLock, purpose: &str) -> HashMap<String, String> {
     .collect()
 }
 
-/// Returns whether the runtime that created the container is certainly dead. Many machines may
-/// share an engine. A container whose runtime has its lock on another machine is never an orphan.
+/// Returns whether the runtime that created the container is certainly dead. Several machines may
+/// share an engine. If the runtime's lock is on another machine, the container never counts as an
+/// orphan.
 pub fn is_orphan(labels: &HashMap<String, String>) -> bool {
     let label = |key: &str| labels.get(key).map(String::as_str);
     if label(MARK_LABEL) != Some("1") || label(HOST_LABEL) != Some(&host_id()) {
@@ -94,7 +95,7 @@ pub fn is_orphan(labels: &HashMap<String, String>) -> bool {
         Liveness::Dead(_) => true,
         Liveness::Living => false,
         Liveness::Unknown(why) => {
-            tracing::debug!(why, path, "leaving a container alone");
+            tracing::debug!(why, path, "keeping a container, because its runtime may be alive");
             false
         }
     }
@@ -129,8 +130,8 @@ mod tests {
             labels.insert(key.to_owned(), value.to_owned());
             labels
         };
-        // Labels of another machine with the same name, or of a machine whose cache was copied to
-        // this one.
+        // Labels from another machine with the same name, or from a machine whose cache was copied
+        // to this one.
         let mut elsewhere: Vec<_> = own[IDENTITY_LABEL].split(' ').collect();
         elsewhere[0] = "another-boot";
         let cases = [

@@ -1,4 +1,4 @@
-//! One open sandbox. Its container is always removed in the end.
+//! An open sandbox, whose container is always removed in the end.
 
 use std::{sync::Arc, time::Duration};
 
@@ -54,7 +54,7 @@ impl Sandbox for DockerSandbox {
 
     async fn close(&mut self) -> Result<(), Fault> {
         let Some(guard) = self.guard.take() else { return Ok(()) };
-        // Ignore errors: a sandbox that no longer exists need not shut down.
+        // Ignore errors: a sandbox that no longer exists doesn't need to shut down.
         let _ = timeout(GRACE, self.handle.shutdown()).await;
         self.handle.disconnect("closed");
         guard.remove().await

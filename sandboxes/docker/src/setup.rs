@@ -1,4 +1,4 @@
-//! Runs the set-up lines of an environment, with the machine's own settings for registries and
+//! Runs an environment's set-up lines with the machine's own settings for registries and
 //! certificates.
 
 use std::{
@@ -16,7 +16,7 @@ use proctor_types::{Fault, Layer};
 
 use crate::{engine::Engine, fault};
 
-/// Maximum size of an original file that is saved during the set-up, in bytes.
+/// Maximum size, in bytes, of a file whose original content is saved during the set-up.
 const MAX_SAVED_BYTES: u64 = 64 << 20;
 
 pub fn setup_fault(doing: &str, error: &dyn fmt::Display) -> Fault {
@@ -33,8 +33,8 @@ pub async fn alias(engine: &Engine, image: &str, repository: &str) -> Result<Str
     Ok(format!("{repository}:{tag}"))
 }
 
-/// Returns a bind mount of the wheel directory that this machine's pip uses, for set-up only.
-/// Returns none if a host base already contains the directory, or if the engine is on another
+/// Returns a bind mount, for the set-up only, of the wheel directory that this machine's pip uses.
+/// Returns no mount if a host base already contains the directory, or if the engine is on another
 /// machine and cannot access it.
 pub fn wheel_mounts(engine: &Engine, spec: &LayerSpec) -> Vec<String> {
     if !engine.local || spec.base == Base::Host {
@@ -49,13 +49,14 @@ pub fn wheel_mounts(engine: &Engine, spec: &LayerSpec) -> Vec<String> {
     }
 }
 
-/// Runs the lines in order and stops at the first failure. The machine's registry settings and
-/// certificates are available while the lines run. Afterwards, the original files are restored.
+/// Runs the lines in order and stops at the first that fails. The lines can use the machine's
+/// registry settings and certificates, which replace the environment's own files. Afterwards, the
+/// original files are restored.
 pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> {
     let broken = |error: SandboxError| setup_fault("cannot prepare the set-up environment", &error);
     let mut aside = Vec::new();
     for (path, bytes) in host_base::setup_files() {
-        // Skip these files, which the engine provides for each container.
+        // Don't replace these files, because the engine provides them for each container.
         if [Path::new("/etc/resolv.conf"), Path::new("/etc/hosts")].contains(&&*path) {
             continue;
         }
@@ -79,8 +80,8 @@ pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> 
     Ok(())
 }
 
-/// Creates the work directory, which the lines may expect to exist. Writing a file creates its
-/// parents in any image.
+/// Creates the work directory, because the lines may expect it to exist. Works in any image,
+/// because writing a file creates its parent directories.
 async fn make_workdir(handle: &SandboxHandle, workdir: &RawPath) -> Result<(), SandboxError> {
     if workdir.as_bytes().is_empty() || handle.stat(workdir).await?.is_some() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Converts the attached output of a container to the bytes of a channel.
+//! Converts the output of an attached container to the channel's bytes.
 
 use std::{
     io,
@@ -12,10 +12,10 @@ use bytes::{Buf, Bytes};
 use futures_util::Stream;
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// Maximum bytes kept of the agent's standard error.
+/// Maximum number of bytes to keep of the agent's standard error.
 const STDERR_TAIL_BYTES: usize = 4096;
 
-/// The end of the agent's standard error. It helps to explain why a sandbox does not respond.
+/// The end of the agent's standard error, which helps explain why a sandbox is not responding.
 pub type StderrTail = Arc<Mutex<Vec<u8>>>;
 
 pub fn stderr_text(words: &StderrTail) -> String {

@@ -1,4 +1,4 @@
-//! Creates tar streams while they are sent.
+//! Creates tar streams while sending them.
 
 use std::{
     io::{self, Read, Write},
@@ -20,7 +20,7 @@ const CHUNK_BYTES: usize = 256 << 10;
 /// Path of the agent in a sandbox, relative to the root.
 pub const AGENT_PATH: &str = ".proctor/agentd";
 
-/// The body of a request. This alias is needed because the client's own type is not public.
+/// A request body. This alias is needed because the client's own type is private.
 pub type Body = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 
 /// Creates a body from bytes in memory.
@@ -28,7 +28,7 @@ pub fn body_from_bytes(bytes: Vec<u8>) -> Body {
     Box::pin(stream::iter([Ok(Bytes::from(bytes))]))
 }
 
-/// Runs `write` in its own thread and streams its output. If `write` fails, the request fails.
+/// Runs `write` in its own thread and streams its output. If `write` fails, the request also fails.
 pub fn stream_writer<F>(write: F) -> Body
 where
     F: FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
@@ -71,8 +71,9 @@ impl Write for ChunkWriter {
     }
 }
 
-/// Streams a directory as an archive. `at` is its path in the container, without a leading slash.
-/// Entries keep their owners or are owned by root. The engine creates missing parents.
+/// Streams a directory as an archive. `at` is the directory's path in the container, without a
+/// leading slash. Entries keep their owners if `keep_owners` is set, otherwise root owns them. The
+/// engine creates missing parent directories.
 pub fn stream_folder(from: PathBuf, at: PathBuf, keep_owners: bool) -> Body {
     stream_writer(move |out| {
         let mut builder = Builder::new(out);
@@ -115,7 +116,7 @@ pub fn stream_file(from: PathBuf) -> Body {
     })
 }
 
-/// Returns the skeleton of a host base: everything that is not bind-mounted.
+/// Returns an archive with the skeleton of a host base: everything that is not bind-mounted.
 pub fn skeleton_archive() -> io::Result<Vec<u8>> {
     let mut builder = Builder::new(Vec::new());
     for piece in host_base::skeleton()? {
@@ -135,8 +136,8 @@ pub fn skeleton_archive() -> io::Result<Vec<u8>> {
     builder.into_inner()
 }
 
-/// Returns the agent as an archive for the engine to unpack into a container. Only root can access
-/// its directory.
+/// Returns the agent as an archive that the engine unpacks in a container. Only root can access its
+/// directory.
 pub fn agent_archive() -> io::Result<Body> {
     let mut builder = Builder::new(Vec::new());
     let path = Path::new(AGENT_PATH);
@@ -155,7 +156,7 @@ fn header(kind: EntryType, mode: u32, size: usize) -> Header {
     header.set_entry_type(kind);
     header.set_mode(mode);
     header.set_size(size as u64);
-    // Use a constant, because the current time would make every build different.
+    // Use a constant time. With the current time, every build would be different.
     header.set_mtime(1);
     header
 }

@@ -1,5 +1,5 @@
-//! Tests attacks on containers. All attacks must fail, and some must succeed without their
-//! defences. Attacks that the engine itself prevents cannot succeed in a test.
+//! Tests attacks in containers. All attacks must fail, and some must succeed if their defences are
+//! disabled. Attacks that the engine itself prevents always fail.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 
@@ -20,7 +20,7 @@ use proctor_sandbox_api::{
     wire::{Defence, RawPath},
 };
 
-/// Attacks that succeed in an engine's default container, and the defences that prevent them here.
+/// Attacks that succeed in an engine's default container, and Proctor's defences against them.
 const ATTACKS_BY_DEFENCE: [(&str, &[Defence]); 6] = [
     (
         "agent_memory_is_read",
@@ -60,8 +60,8 @@ async fn prepare_environment(docker: &Docker) -> PreparedEnvironment {
     docker.prepare(&spec).await.unwrap()
 }
 
-/// Lists the containers of attacks and their volumes. An engine has no other resources for a
-/// sandbox.
+/// Lists the containers of attacked sandboxes and their volumes. In an engine, a sandbox has no
+/// other resources.
 fn list_resources() -> Vec<String> {
     let listed = |args: &[&str]| {
         let output = Process::new("docker").args(args).output().unwrap();
@@ -80,8 +80,8 @@ async fn docker_attacks_are_withstood() {
     announce("docker attack", &results);
     let attacks = attacks();
     assert!(attacks.len() >= 25, "{} attacks", attacks.len());
-    // Up to three checks may be skipped, because an engine cannot limit watches and terminals, the
-    // number of files, or, without a quota, disk space.
+    // Up to three attacks may be skipped: an engine can limit neither inotify watches and
+    // terminals, nor the number of files, nor, without quotas, disk space.
     let skips = if std::env::var_os("PROCTOR_REQUIRE_DOCKER").is_some() { 3 } else { usize::MAX };
     let missed = find_unproven(attacks.iter().map(|attack| attack.name), skips, &results);
     assert!(missed.is_empty(), "{missed:#?}\n{}", render(&results));

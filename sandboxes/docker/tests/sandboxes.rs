@@ -1,5 +1,5 @@
-//! Tests sandboxes on a real engine. Without an engine, each test prints its name and that it did
-//! not run. With `PROCTOR_REQUIRE_DOCKER=1`, it fails instead.
+//! Tests sandboxes in a real engine. Without an engine, each test prints its name and that it did
+//! not run. If `PROCTOR_REQUIRE_DOCKER=1` is set, it fails instead.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 
@@ -22,10 +22,10 @@ use proctor_sandbox_api::{
 };
 use proctor_types::SandboxSpec;
 
-/// The image that `tests/images/debian.sh` creates.
+/// An image that `tests/images/debian.sh` creates.
 const DEBIAN: &str = "proctor-test:bookworm";
 
-/// Returns an engine, or `None` if the test cannot run.
+/// Connects to the engine. Returns `None` if there is none and the test cannot run.
 async fn connect_or_skip(test: &str) -> Option<Docker> {
     match Docker::connect().await {
         Ok(docker) => Some(docker),
@@ -67,7 +67,7 @@ async fn assert_kit_passes(docker: &Docker, name: &str, base: Base) {
     announce(name, &results);
     let checks = checks();
     assert!(checks.len() >= 40);
-    // With an engine whose storage driver has no quota, only the check of a full disk is skipped.
+    // If the engine's storage driver has no quotas, only the check of a full disk is skipped.
     let skips = if std::env::var_os("PROCTOR_REQUIRE_DOCKER").is_some() { 1 } else { usize::MAX };
     let missed = find_unproven(checks.iter().map(|check| check.name), skips, &results);
     assert!(missed.is_empty(), "{missed:#?}");
@@ -81,8 +81,8 @@ async fn docker_passes_the_kit_on_the_host_base() {
     assert_kit_passes(&docker, "docker (host base)", Base::Host).await;
 }
 
-/// If the image is missing, the test prints the name of the script that creates it. With
-/// `PROCTOR_REQUIRE_DOCKER=1`, a missing image is a failure.
+/// If the image is missing, the test prints which script creates it. If `PROCTOR_REQUIRE_DOCKER=1`
+/// is set, the test fails instead.
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_passes_the_kit_on_an_image() {
     let name = "docker_passes_the_kit_on_an_image";
@@ -121,7 +121,7 @@ async fn docker_builds_a_layer_once_with_source_and_setup() {
 async fn docker_setup_reaches_the_registry_and_leaves_no_settings() {
     let name = "docker_setup_reaches_the_registry_and_leaves_no_settings";
     let Some(docker) = connect_or_skip(name).await else { return };
-    // A unique line, so that the set-up really runs every time.
+    // A line that is unique to this process, so that the environment is not in the cache.
     let own = format!(": {}", std::process::id());
     let lines = ["python3 -m venv /venv", "/venv/bin/pip install -q iniconfig==2.1.0", &own];
     let prepared = docker.prepare(&spec(Base::Host, &lines)).await.unwrap();
@@ -173,10 +173,10 @@ async fn docker_sandbox_killed_from_outside_is_broken() {
     assert!(left.stdout.is_empty(), "the container was not removed");
 }
 
-/// How long an engine waits for a stopping container before killing it.
+/// How long an engine waits for a container to stop before killing it.
 const ENGINE_STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Closing a sandbox waits neither for a command that ignores signals nor for an agent that cannot
+/// Closing a sandbox doesn't wait for a command that ignores signals or for an agent that cannot
 /// respond.
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_closes_an_unresponsive_sandbox_without_waiting() {
@@ -226,8 +226,8 @@ async fn docker_pull_of_a_missing_image_names_the_image() {
     assert!(fault.hint.is_some());
 }
 
-/// This is not a test but the runtime that the next test kills. It opens a sandbox and waits until
-/// it is killed.
+/// Not a test, but the runtime that the next test kills. It opens a sandbox and waits until it is
+/// killed.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "started by docker_sandbox_of_a_killed_runtime_ends_and_is_swept"]
 async fn docker_runtime_to_be_killed() {
@@ -240,7 +240,7 @@ async fn docker_runtime_to_be_killed() {
     let _ = sandbox.handle().run(Command::shell("setsid sleep 987654 & sleep 987654")).await;
 }
 
-/// Returns a runtime's cache directory, found through a label of its container.
+/// Returns a runtime's cache directory, based on a label of the runtime's container.
 fn lock_folder(runtime: u32) -> std::path::PathBuf {
     let filter = format!("label=proctor.purpose=kill test {runtime}");
     let format = "{{.Label \"proctor.lock\"}}";
@@ -262,7 +262,7 @@ async fn docker_sandbox_of_a_killed_runtime_ends_and_is_swept() {
         .spawn()
         .unwrap();
     let lines = BufReader::new(runtime.stdout.take().unwrap()).lines();
-    assert!(lines.map_while(Result::ok).any(|line| line.contains("READY")), "it did not start");
+    assert!(lines.map_while(Result::ok).any(|line| line.contains("READY")), "no READY");
     let filter = format!("label=proctor.purpose=kill test {}", runtime.id());
     let containers = |all: &str| {
         let listed = Process::new("docker").args(["ps", all, "--filter", &filter]).output();
@@ -271,7 +271,7 @@ async fn docker_sandbox_of_a_killed_runtime_ends_and_is_swept() {
     assert!(!containers("-q").is_empty(), "no sandbox");
     docker.sweep().await.unwrap();
     assert!(!containers("-q").is_empty(), "a live runtime was swept");
-    // A runtime that starts with a copy of its cache must not sweep it either.
+    // A runtime that starts with a copy of the live runtime's cache must not sweep it either.
     let copy = tempfile::tempdir().unwrap();
     let cache = copy.path().join("cache");
     let copied = Process::new("cp").arg("-a").arg(lock_folder(runtime.id())).arg(&cache).status();
@@ -294,8 +294,8 @@ async fn docker_sandbox_of_a_killed_runtime_ends_and_is_swept() {
     assert!(containers("-aq").is_empty(), "the container was not removed");
 }
 
-/// Provides a root file system with a single file in three ways. It has no libc, no shell and no
-/// Python.
+/// Uses a root file system with a single file, so without libc, shell and Python: as a folder, an
+/// archive, a saved image, and an image in the engine.
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_sandboxes_need_no_programs_in_their_base() {
     let Some(docker) = connect_or_skip("docker_sandboxes_need_no_programs_in_their_base").await
@@ -338,8 +338,8 @@ async fn docker_sandboxes_need_no_programs_in_their_base() {
     }
 }
 
-/// Using the same context twice builds the image only once. The image's container settings are
-/// read.
+/// If the same build context is used twice, the image is built only once. The image's container
+/// settings are read.
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_dockerfile_is_built_once_and_its_settings_are_read() {
     let test = "docker_dockerfile_is_built_once_and_its_settings_are_read";
@@ -373,7 +373,7 @@ async fn docker_dockerfile_is_built_once_and_its_settings_are_read() {
     let built = docker.cache_entries().await.unwrap();
     assert!(
         built.iter().any(|kept| kept.handle.starts_with("proctor-build:")),
-        "the image can be discarded"
+        "the image must be discardable"
     );
     let _ = Process::new("docker").args(["rmi", &one.handle]).output();
     let _ = Process::new("docker").args(["rmi", &one.base]).output();
@@ -390,12 +390,12 @@ async fn docker_dockerfile_is_built_once_and_its_settings_are_read() {
     assert!(fault.what.contains("no file `Dockerfile`"), "{fault}");
 }
 
-/// Cleaning removes only images created here, and none that a container uses.
+/// Only images that this back end created are removed, and none that a container uses.
 #[tokio::test]
 async fn docker_environment_is_listed_and_discarded() {
     let test = "docker_environment_is_listed_and_discarded";
     let Some(docker) = connect_or_skip(test).await else { return };
-    // A line that no other test uses.
+    // A line that no other test uses, so that the environment is not in the cache.
     let line = format!("echo {} > /testbed/own.txt", std::process::id());
     let spec = spec(Base::Host, &[&line]);
     let prepared = docker.prepare(&spec).await.unwrap();
@@ -407,7 +407,7 @@ async fn docker_environment_is_listed_and_discarded() {
     let own = kept.iter().find(|kept| kept.handle == prepared.handle).unwrap();
     assert!(own.bytes > 0 && own.made.is_some());
     let mut sandbox = docker.open(&sandbox_request(&prepared)).await.unwrap();
-    assert!(!docker.discard(own).await.unwrap(), "a container uses it");
+    assert!(!docker.discard(own).await.unwrap(), "a container still uses the environment");
     assert!(docker.prepare(&spec).await.is_ok_and(|again| !again.built));
     sandbox.close().await.unwrap();
     assert!(docker.discard(own).await.unwrap());
@@ -419,7 +419,7 @@ async fn docker_environment_is_listed_and_discarded() {
     docker.discard(own).await.unwrap();
 }
 
-/// An image loses its name when another image takes it.
+/// An image loses its name when another image is given that name.
 #[tokio::test]
 async fn docker_image_that_lost_its_name_is_listed_and_discarded() {
     let test = "docker_image_that_lost_its_name_is_listed_and_discarded";
@@ -449,8 +449,8 @@ async fn docker_image_that_lost_its_name_is_listed_and_discarded() {
     }
 }
 
-/// The end of a container is attributed to its content only if the kernel killed one of its
-/// processes at the memory limit.
+/// A container's end is attributed to its content only if the kernel killed one of its processes at
+/// the memory limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_container_is_not_blamed_for_its_end() {
     let name = "killed_container_is_not_blamed_for_its_end";

@@ -1,11 +1,11 @@
 //! Embeds the sandbox agent as bytes.
 //!
-//! Only crates that start an agent depend on this one, because it needs `libc.a` and a nested
-//! build. Other crates get the agent's digest from their back end.
+//! Only crates that start an agent depend on this crate, because building it needs `libc.a` and a
+//! nested cargo. Other crates get the agent's digest from their back end.
 
 use std::sync::LazyLock;
 
-/// Changes with the agent's sources, so that cargo expands the macro again.
+/// Changes with the agent's sources, so that cargo re-expands the macro.
 const _: &str = env!("AGENT_SOURCES");
 
 const AGENT: &[u8] = proctor_agent_build::agent!();
@@ -13,12 +13,12 @@ const AGENT: &[u8] = proctor_agent_build::agent!();
 /// The length of the agent in bytes; 0 if this build contains no agent.
 pub const AGENT_BYTES: usize = AGENT.len();
 
-/// Returns the static `agentd` for this machine's architecture.
+/// Returns the static `agentd` program for the target architecture.
 pub fn agent() -> &'static [u8] {
     AGENT
 }
 
-/// Returns the SHA-256 of the agent in hex, which identifies it in caches.
+/// Returns the agent's SHA-256 in hex, which identifies the agent in caches.
 pub fn agent_digest() -> &'static str {
     static DIGEST: LazyLock<String> = LazyLock::new(|| proctor_types::sha256_hex(AGENT));
     &DIGEST

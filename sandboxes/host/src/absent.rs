@@ -1,12 +1,12 @@
-//! Hides entries of host directories, with two directories of an overlay.
+//! Hides entries of host directories by mounting an overlay with two layers.
 //!
-//! The upper directory contains only whiteouts and the directories that lead to them. Overlaid on
-//! the host's own directory, it makes the entries absent: they cannot be opened and are not listed.
-//! It is written once and cached, so the cost for a sandbox is a single additional mount.
+//! The upper layer contains only whiteouts and the directories that lead to them. Overlaid on the
+//! host's own directory, it hides the entries: they cannot be opened and are not listed. It is
+//! written once and cached, so a sandbox needs only one additional mount.
 //!
-//! Rejected alternatives: an empty mount over each path, because `/dev/null` among regular files or
-//! a mount point in the mount list reveals the location; and a filtered copy of the directory,
-//! which takes gigabytes or again reveals a mount point.
+//! Two alternatives were rejected. An empty mount over each path reveals the location, because
+//! `/dev/null` appears among regular files or the mount list contains a mount point. A filtered
+//! copy of the directory takes gigabytes, or also reveals a mount point.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,23 +25,24 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, ut
 
 use crate::host_base;
 
-/// Increment when the meaning of a cached directory changes.
+/// Increment this when an edit to this code changes the meaning of a cached directory.
 const FORMAT: u32 = 2;
 
 /// A host directory that is mounted with an overlay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostOverlay {
-    /// The host directory, mounted at the same path.
+    /// The host directory, which is also the mount point.
     pub at: PathBuf,
     /// The directory with the whiteouts.
     pub marks: PathBuf,
 }
 
-/// Writes the whiteouts for `absent` below `store`, unless they already exist. Blocking.
+/// Writes the whiteouts for `absent` to a directory below `store`, unless it already exists.
+/// Blocking.
 ///
 /// # Errors
-/// `store` cannot be written, or something is mounted directly next to a path that should be
-/// absent.
+/// Fails if `store` cannot be written to, or if something is mounted next to a path that is to be
+/// hidden.
 pub fn prepare_overlays(store: &Path, absent: &HiddenPaths) -> io::Result<Vec<HostOverlay>> {
     if absent.paths.is_empty() {
         return Ok(Vec::new());
@@ -70,8 +71,7 @@ pub fn prepare_overlays(store: &Path, absent: &HiddenPaths) -> io::Result<Vec<Ho
             )?;
         }
         fs::set_permissions(made.path(), fs::Permissions::from_mode(0o755))?;
-        // Another process may have written the same content first. The guard then removes this
-        // copy.
+        // If another process wrote the same content first, the guard removes this copy.
         match fs::rename(made.path(), &folder) {
             Err(_) if folder.is_dir() => {}
             other => other?,
@@ -88,7 +88,7 @@ fn as_path(raw: &RawPath) -> &Path {
     Path::new(OsStr::from_bytes(raw.as_bytes()))
 }
 
-/// Returns the outermost visible directory above `path` without mounts below it. An overlay does
+/// Returns the topmost visible directory above `path` that has no mounts below it. An overlay does
 /// not cross mounts, and the kernel rejects directories that contain some.
 fn find_overlay_root(path: &Path, mounts: &BTreeSet<PathBuf>) -> io::Result<PathBuf> {
     let shown = host_base::visible_folders();
@@ -120,12 +120,12 @@ fn unescape(text: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(RawPath::from_mountinfo(text).as_bytes()))
 }
 
-/// Fills `marks`, the upper directory of the overlay on `at`.
+/// Fills `marks`, the upper layer of the overlay on `at`.
 fn write_whiteouts(marks: &Path, at: &Path, gone: &[&Path], decoys: &[&Path]) -> io::Result<()> {
     let mut made = vec![at.to_owned()];
     fs::create_dir(marks)?;
-    // The content of an absent directory is absent with it. A directory created inside, for a decoy
-    // or another path, would replace the whiteout and make the whole directory visible again.
+    // A hidden directory hides its content too. If a directory inside it were created, for a decoy
+    // or another path, that would replace the whiteout and make the whole directory visible again.
     let whole: BTreeSet<&Path> = gone
         .iter()
         .copied()
@@ -138,11 +138,12 @@ fn write_whiteouts(marks: &Path, at: &Path, gone: &[&Path], decoys: &[&Path]) ->
     }
     for path in whole {
         let Ok(inner) = path.strip_prefix(at) else { continue };
-        // A whiteout. All users may create this particular device, and no user can open it.
+        // A whiteout is a character device with number 0. All users may create this device, and no
+        // user can open it.
         mknodat(CWD, marks.join(inner), FileType::CharacterDevice, Mode::empty(), 0)?;
     }
-    // Do this last and from the inside out, because creating entries in a directory changes its
-    // times.
+    // Do this last, with the innermost directories first, because creating an entry in a directory
+    // changes its times.
     for folder in made.iter().rev() {
         if let Ok(inner) = folder.strip_prefix(at) {
             copy_attributes(&marks.join(inner), folder)?;
@@ -151,7 +152,7 @@ fn write_whiteouts(marks: &Path, at: &Path, gone: &[&Path], decoys: &[&Path]) ->
     Ok(())
 }
 
-/// Creates the directories of `marks` that lead to `folder`, if they are directories on the host.
+/// Creates the directories in `marks` that lead to `folder`, if they are directories on the host.
 fn create_parents(
     marks: &Path,
     at: &Path,
@@ -175,11 +176,11 @@ fn create_parents(
     Ok(())
 }
 
-/// Copies owner, mode and times, because the overlay shows those of the upper directory.
+/// Copies the owner, mode and times, because the overlay shows those of the upper layer.
 fn copy_attributes(folder: &Path, model: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(model)?;
-    // Only root may change owners. For other users, all directories of the sandbox have the same
-    // owner anyway.
+    // Only root may change owners. If another user runs Proctor, all directories in the sandbox
+    // have the same owner anyway.
     let _ = chown(folder, Some(found.uid()), Some(found.gid()));
     fs::set_permissions(folder, found.permissions())?;
     let time = |seconds, nanoseconds| Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
@@ -224,13 +225,13 @@ mod tests {
         fs::create_dir_all(folder.join("deep")).unwrap();
         let file = folder.join("deep/version.py");
         fs::write(&file, "x").unwrap();
-        // Test a decoy below the folder and a decoy that equals it, with an absent path in the
-        // folder.
+        // Test a decoy below the hidden folder, and a decoy that is the folder itself. A path in
+        // the folder is also hidden.
         for (number, decoy) in [folder.join("deep"), folder.clone()].iter().enumerate() {
             let marks = store.path().join(number.to_string());
             write_whiteouts(&marks, host.path(), &[&file, &folder, &folder], &[decoy]).unwrap();
             let white = fs::symlink_metadata(marks.join("pylib/packaging")).unwrap();
-            assert!(white.file_type().is_char_device(), "{number}: the folder is visible again");
+            assert!(white.file_type().is_char_device(), "{number}: the folder is visible");
         }
     }
 

@@ -1,9 +1,9 @@
-//! The content of a `base: "host"` sandbox, shared by all back ends.
+//! The content of a sandbox with `base: "host"`, the same for all back ends.
 //!
 //! The host's programs and libraries are bind-mounted read-only. Everything about a person or this
-//! machine (homes, `/etc`, sockets, `/var`) is left out and replaced with the small skeleton below.
-//! `dist-packages` are hidden, because distributions install libraries of their own tools there.
-//! These differ between hosts and would be importable in every sandbox.
+//! machine (homes, `/etc`, sockets, `/var`) is left out, and the small skeleton below replaces it.
+//! `dist-packages` directories are hidden: distributions install the libraries of their own tools
+//! there, which differ between hosts and would be importable in every sandbox.
 
 use std::{
     fs, io,
@@ -28,7 +28,8 @@ pub enum PieceKind {
     Link(PathBuf),
 }
 
-/// Directories that may be links into `/usr` (a merged-`/usr` host) or real directories.
+/// Directories at the top level, which are links into `/usr` if the host has a merged `/usr`, and
+/// real directories otherwise.
 const TOP_FOLDERS: &[&str] = &["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
 /// Empty directories of the skeleton.
@@ -55,7 +56,7 @@ const EMPTY_FOLDERS: &[(&str, u32)] = &[
     ("var/tmp", 0o1777),
 ];
 
-/// Files of `/etc` that are the same in every sandbox.
+/// Files in `/etc` that are the same in every sandbox.
 const FIXED_FILES: &[(&str, &str)] = &[
     (
         "etc/passwd",
@@ -70,7 +71,7 @@ const FIXED_FILES: &[(&str, &str)] = &[
     ("etc/shells", "/bin/sh\n/bin/bash\n"),
 ];
 
-/// Files of the host's `/etc` that are copied if they exist. Programs need them to start, and they
+/// Files in the host's `/etc` that are copied if they exist. Programs need them to start, and they
 /// contain no personal data.
 const COPIED_FILES: &[&str] = &[
     "etc/ld.so.cache",
@@ -82,11 +83,10 @@ const COPIED_FILES: &[&str] = &[
     "etc/ssl/certs/ca-certificates.crt",
 ];
 
-/// Name prefixes of `/etc` directories that are copied in the same way. Debian's Java needs them to
-/// start.
+/// Name prefixes of directories in `/etc` that are also copied. Debian's Java needs them to start.
 const COPIED_FOLDER_PREFIXES: &[&str] = &["java-"];
 
-/// Variables that configure this machine's proxies.
+/// Environment variables that configure this machine's proxies.
 pub const PROXY_VARS: &[&str] = &[
     "http_proxy",
     "https_proxy",
@@ -97,8 +97,8 @@ pub const PROXY_VARS: &[&str] = &[
     "ALL_PROXY",
 ];
 
-/// Other variables that configure this machine's access to package registries. Only set-up lines
-/// receive them.
+/// Other environment variables that configure this machine's access to package registries. Only
+/// set-up lines get them.
 const SETUP_VARS: &[&str] = &[
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
@@ -110,7 +110,8 @@ const SETUP_VARS: &[&str] = &[
     "UV_DEFAULT_INDEX",
 ];
 
-/// Returns the host directories that are bind-mounted read-only at the same path.
+/// Returns the host directories that are bind-mounted read-only. Each has the same path in the
+/// sandbox.
 pub fn visible_folders() -> Vec<PathBuf> {
     let mut out = vec![PathBuf::from("/usr")];
     let top = TOP_FOLDERS.iter().map(|name| Path::new("/").join(name)).filter(|path| is_dir(path));
@@ -119,7 +120,7 @@ pub fn visible_folders() -> Vec<PathBuf> {
     out
 }
 
-/// Returns directories below [`visible_folders`] that are covered by an empty read-only directory.
+/// Returns the directories below [`visible_folders`] that an empty read-only directory covers.
 pub fn hidden_folders() -> Vec<PathBuf> {
     let mut out = vec![PathBuf::from("/usr/lib/python3/dist-packages")];
     for parent in ["/usr/lib", "/usr/local/lib"] {
@@ -130,15 +131,15 @@ pub fn hidden_folders() -> Vec<PathBuf> {
             }
         }
     }
-    // Cover this directory: container engines store state in it, not programs.
+    // Cover this directory, because it contains the state of container engines and no programs.
     out.push(PathBuf::from("/opt/containerd"));
     out.retain(|path| is_dir(path));
     out.sort();
     out
 }
 
-/// Returns everything in the root that is not bind-mounted. Directories come first and are sorted,
-/// so that parents precede their content.
+/// Returns all entries of the root that are not bind-mounted. Directories come first and are
+/// sorted, so each comes after its parent.
 pub fn skeleton() -> io::Result<Vec<Piece>> {
     let mut out = Vec::new();
     for (path, mode) in EMPTY_FOLDERS {
@@ -177,8 +178,8 @@ pub fn skeleton() -> io::Result<Vec<Piece>> {
             out.push(Piece { path: link.into(), what: PieceKind::Link(target) });
         }
     }
-    // `/usr/bin/awk` and others resolve through this directory. Keep only links into visible
-    // directories.
+    // Programs such as `/usr/bin/awk` are links into this directory. Keep only the links that lead
+    // into visible directories.
     for entry in fs::read_dir("/etc/alternatives").into_iter().flatten().flatten() {
         if let Ok(target) = fs::read_link(entry.path())
             && (target.starts_with("/usr") || target.starts_with("/opt"))
@@ -191,7 +192,7 @@ pub fn skeleton() -> io::Result<Vec<Piece>> {
     Ok(out)
 }
 
-/// Copies a host directory with everything in it that is world-readable.
+/// Copies a host directory and everything in it that is world-readable.
 fn copy_folder(folder: &Path, out: &mut Vec<Piece>) -> io::Result<()> {
     out.push(Piece { path: folder.into(), what: PieceKind::Dir(0o755) });
     for entry in fs::read_dir(Path::new("/").join(folder))? {
@@ -207,7 +208,7 @@ fn copy_folder(folder: &Path, out: &mut Vec<Piece>) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes the skeleton below `root`, which must exist. Existing entries are kept.
+/// Writes the skeleton below `root`, which must exist. Keeps existing entries.
 pub fn write_skeleton(root: &Path) -> io::Result<()> {
     for piece in skeleton()? {
         let path = root.join(&piece.path);
@@ -229,21 +230,21 @@ pub fn write_skeleton(root: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns variables that give set-up lines access to this machine's registries.
+/// Returns environment variables that give set-up lines access to this machine's registries.
 pub fn setup_env() -> Vec<(String, String)> {
     let is_named = |key: &str| SETUP_VARS.contains(&key) || PROXY_VARS.contains(&key);
     std::env::vars().filter(|(key, _)| key.starts_with("PIP_") || is_named(key)).collect()
 }
 
-/// Returns files that only set-up lines see and that must not remain in the layer: name resolution,
-/// the registry settings, and the certificates to which they refer.
+/// Returns files that only set-up lines see and that must not remain in the layer: the resolver's
+/// configuration, the registry settings, and the certificates that these settings refer to.
 pub fn setup_files() -> Vec<(PathBuf, Vec<u8>)> {
     let mut wanted: Vec<(PathBuf, PathBuf)> = ["/etc/resolv.conf", "/etc/hosts", "/etc/pip.conf"]
         .iter()
         .map(|path| (PathBuf::from(path), PathBuf::from(path)))
         .collect();
     if let Some(home) = std::env::var_os("HOME").map(PathBuf::from) {
-        // If both files exist, the newer location takes precedence, as in pip.
+        // If both files exist, the first, newer location takes precedence, as in pip.
         for name in [".config/pip/pip.conf", ".pip/pip.conf"] {
             wanted.push((home.join(name), Path::new("/root").join(name)));
         }
@@ -266,10 +267,12 @@ pub fn setup_files() -> Vec<(PathBuf, Vec<u8>)> {
         .collect()
 }
 
-/// Returns the Python interpreter of a host base, at a path that is visible in the sandbox.
+/// Returns the path of the Python interpreter in a host base, which is also its path in the
+/// sandbox.
 ///
 /// # Errors
-/// The host's only Python is below a home or another hidden path. The fault has a hint.
+/// Fails if the host's only Python is below a home directory or another hidden path. The fault has
+/// a hint.
 pub fn host_python() -> Result<PathBuf, Fault> {
     let mut candidates: Vec<PathBuf> =
         ["/usr/bin/python3", "/usr/local/bin/python3"].map(PathBuf::from).to_vec();
@@ -288,9 +291,9 @@ pub fn host_python() -> Result<PathBuf, Fault> {
         })
 }
 
-/// Returns a digest of the state of the host's programs, so that a layer built on an earlier state
-/// is not reused. It covers the release, and the size and modification time of directories that
-/// package managers change.
+/// Returns a digest that changes when the host's programs change, so that layers built before the
+/// change are not reused. It covers the distribution's release, and the size and modification time
+/// of directories that package managers change.
 pub fn host_digest() -> String {
     let mut text = fs::read_to_string("/usr/lib/os-release").unwrap_or_default();
     let mut watched = vec![PathBuf::from("/usr/bin"), PathBuf::from("/usr/lib")];

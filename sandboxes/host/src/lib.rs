@@ -1,6 +1,6 @@
-//! Host-side code that both back ends share: expose the host's programs in a host base, hide what a
-//! task must not find, run set-up lines with the machine's registry settings, and distinguish live
-//! runtimes from dead ones.
+//! Host-side code that both back ends share. It exposes the host's programs in a host base, hides
+//! what a task must not find, runs set-up lines with the machine's registry settings, and
+//! distinguishes live runtimes from dead ones.
 
 pub mod absent;
 pub mod host_base;

@@ -1,12 +1,14 @@
 //! Detects whether another runtime is alive, with a file lock that only the kernel releases.
 //!
-//! A runtime takes the lock when it starts and keeps the file open. The kernel releases the lock
-//! when the process ends for any reason. Everything that a runtime creates (a container, a layer in
-//! progress) refers to that file by its inode. A sweep may remove it only while it has that lock.
+//! A runtime locks a file when it starts and keeps the file open. The kernel releases the lock when
+//! the process ends for any reason. Everything that a runtime creates, such as a container or an
+//! unfinished layer, refers to the file by its inode. A sweep may remove such a resource only while
+//! it holds that lock itself.
 //!
-//! Rejected alternatives: checking whether a process id is alive, because ids are reused and mean
-//! another process in another PID namespace or behind `hidepid`; and trying the lock of the file at
-//! that path, because copying a cache directory copies the file but not its lock.
+//! Two alternatives were rejected. Checking whether a process id is alive is not enough: ids are
+//! reused, and an id means another process in another PID namespace or behind `hidepid`. Neither is
+//! trying to lock the file at a recorded path: a copy of a cache directory contains the file but
+//! not its lock.
 
 use std::{
     fmt, fs,
@@ -20,11 +22,11 @@ use std::{
 
 use rustix::{fs::fstatfs, process::geteuid};
 
-/// The first word of a lock file, followed by its [`LockIdentity`].
+/// The first word in a lock file. The [`LockIdentity`] follows it.
 const HEADER_WORD: &str = "lock";
 
-/// File systems that only a single kernel uses, by `statfs` number. On any other, another machine
-/// may have a lock that is not visible here.
+/// File systems that only one kernel uses at a time, by `statfs` number. On any other file system,
+/// another machine may hold a lock that is not visible here.
 const LOCAL_FILE_SYSTEMS: &[u64] = &[
     0xEF53,      // ext2, ext3, ext4
     0x5846_5342, // XFS
@@ -38,10 +40,10 @@ const LOCAL_FILE_SYSTEMS: &[u64] = &[
     0x5265_4973, // ReiserFS
 ];
 
-/// Identifies the file, so that a copy is not mistaken for it.
+/// Identifies a lock file, so that a copy of the file is not mistaken for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockIdentity {
-    /// The boot id when the lock was taken.
+    /// The boot id at the time when the lock was taken.
     boot: String,
     device: u64,
     inode: u64,
@@ -75,8 +77,9 @@ impl FromStr for LockIdentity {
     }
 }
 
-/// This runtime's own lock, released when dropped. The file remains until [`RuntimeLock::remove_file`]
-/// removes it, once nothing refers to it anymore.
+/// This runtime's own lock. Dropping it releases the lock. The file stays until
+/// [`RuntimeLock::remove_file`] removes it, which is called once nothing refers to the file
+/// anymore.
 #[derive(Debug)]
 pub struct RuntimeLock {
     name: String,
@@ -86,16 +89,17 @@ pub struct RuntimeLock {
 }
 
 impl RuntimeLock {
-    /// Creates and locks a file with a new name in the directory.
+    /// Creates a uniquely named file in the directory and locks it.
     ///
     /// # Errors
-    /// The directory cannot be created or written, or its file system has no locks.
+    /// Fails if the directory cannot be created or written to, or if its file system does not
+    /// support locking.
     pub fn acquire(folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let folder = fs::canonicalize(folder)?;
         let name = format!("{}-{}-{}", process::id(), start_time(), random_hex()?);
         let path = folder.join(&name);
-        // Create the file under a name that sweeps ignore, lock it, and only then rename it.
+        // Create the file under a name that sweeps ignore, lock it, and rename it only then.
         let hidden = folder.join(format!(".{name}"));
         let mut file = OpenOptions::new().create_new(true).append(true).open(&hidden)?;
         file.lock()?;
@@ -105,7 +109,7 @@ impl RuntimeLock {
         Ok(Self { name, path, identity, file })
     }
 
-    /// Returns the unique name `<pid>-<start time>-<random>`.
+    /// Returns the runtime's unique name: `<pid>-<start time>-<random>`.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -118,30 +122,31 @@ impl RuntimeLock {
         &self.identity
     }
 
-    /// Adds a line to the file, for the runtime that sweeps later.
+    /// Adds a line to the file, for a later runtime that sweeps.
     ///
     /// # Errors
-    /// Writing fails, for example because the disk is full.
+    /// Fails if the file cannot be written, for example because the disk is full.
     pub fn note(&self, line: &str) -> io::Result<()> {
         writeln!(&self.file, "{line}")
     }
 
-    /// Removes the file. The lock is kept until this is dropped.
+    /// Removes the file. The lock is released only when this value is dropped.
     pub fn remove_file(&self) {
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// What is known about the runtime that took a lock.
+/// What is known about the runtime that took a lock: whether it is alive or dead.
 #[derive(Debug)]
 pub enum Liveness {
     Living,
     Dead(DeadRuntime),
-    /// Not proven dead, so nothing that the runtime owns may be touched.
+    /// It is not certain that the runtime is dead, so nothing that it owns may be touched. Contains
+    /// the reason.
     Unknown(&'static str),
 }
 
-/// A dead runtime's lock, taken so that no other sweep handles it at the same time.
+/// A dead runtime's lock. This process holds it, so that no other sweep handles the same runtime.
 #[derive(Debug)]
 pub struct DeadRuntime {
     pub name: String,
@@ -150,25 +155,26 @@ pub struct DeadRuntime {
 }
 
 impl DeadRuntime {
-    /// Returns the lines that the runtime added.
+    /// Returns the lines that the runtime added to the file.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Fails if the file cannot be read.
     pub fn notes(&self) -> io::Result<Vec<String>> {
         BufReader::new(&self.file).lines().skip(1).collect()
     }
 
-    /// Removes the file. Call it when nothing of the runtime is left.
+    /// Removes the file. Call this once nothing that the runtime owned is left.
     ///
     /// # Errors
-    /// The file cannot be removed.
+    /// Fails if the file cannot be removed.
     pub fn remove_file(self) -> io::Result<()> {
         fs::remove_file(&self.path)
     }
 }
 
-/// Checks whether the runtime that locked the file at `path` is alive. `identity` is the identity
-/// recorded elsewhere, such as in a label. If it is `None`, the first line of the file is used.
+/// Checks whether the runtime that locked the file at `path` is alive. `identity` is the file's
+/// identity as recorded elsewhere, such as in a label. If it is `None`, the identity in the file's
+/// first line is used.
 pub fn check_liveness(path: &Path, identity: Option<&LockIdentity>) -> Liveness {
     let no_follow = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
     let Ok(file) = OpenOptions::new().read(true).custom_flags(no_follow).open(path) else {
@@ -184,7 +190,7 @@ pub fn check_liveness(path: &Path, identity: Option<&LockIdentity>) -> Liveness 
     let Ok(here) = LockIdentity::from_file(&file) else {
         return Liveness::Unknown("its lock file cannot be examined");
     };
-    // Device numbers change with each boot, but inodes do not.
+    // Device numbers may change with each boot, but inodes do not.
     let same_boot = here.boot == identity.boot;
     if here.inode != identity.inode || (same_boot && here.device != identity.device) {
         return Liveness::Unknown("its lock file is a copy");
@@ -202,12 +208,12 @@ pub fn check_liveness(path: &Path, identity: Option<&LockIdentity>) -> Liveness 
     }
 }
 
-/// Returns the dead runtimes of a directory. Skips lock files whose runtime is not proven dead.
-/// Also skips other users' files unless this user is root, because their leftovers cannot be
-/// removed.
+/// Returns the dead runtimes whose lock files are in a directory. Skips a lock file if it is not
+/// certain that its runtime is dead. If this user is not root, also skips other users' files,
+/// because this user could not remove their leftovers.
 ///
 /// # Errors
-/// The directory cannot be read. A missing directory has no runtimes.
+/// Fails if the directory cannot be read. If the directory is missing, there are no runtimes.
 pub fn dead_runtimes(folder: &Path) -> io::Result<Vec<DeadRuntime>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -228,19 +234,19 @@ pub fn dead_runtimes(folder: &Path) -> io::Result<Vec<DeadRuntime>> {
             Liveness::Dead(found) => dead.push(found),
             Liveness::Living => {}
             Liveness::Unknown(why) => {
-                tracing::debug!(why, at = %entry.path().display(), "leaving a runtime alone");
+                tracing::debug!(why, at = %entry.path().display(), "a runtime may be alive");
             }
         }
     }
     Ok(dead)
 }
 
-/// Parses the first line of a lock file with a buffered read, because its length varies.
+/// Parses the first line of a lock file. Reads through a buffer, because the line's length varies.
 fn read_identity(file: &File) -> Option<LockIdentity> {
     let mut line = String::new();
     let mut reader = BufReader::with_capacity(256, file);
     reader.read_line(&mut line).ok()?;
-    // Later reads start at the beginning again.
+    // Make later reads start at the beginning.
     rustix::fs::seek(file, rustix::fs::SeekFrom::Start(0)).ok()?;
     line.trim_end().strip_prefix(HEADER_WORD)?.strip_prefix(' ')?.parse().ok()
 }
@@ -253,13 +259,13 @@ fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
-/// Returns eight random hex digits from the kernel.
+/// Returns eight random hex digits, from the kernel's random generator.
 fn random_hex() -> io::Result<String> {
     let uuid = fs::read_to_string("/proc/sys/kernel/random/uuid")?;
     Ok(uuid.chars().take(8).collect())
 }
 
-/// Returns the start time of this process in clock ticks since boot: the 22nd field of its `stat`.
+/// Returns this process's start time in clock ticks since boot: the 22nd field of its `stat` file.
 fn start_time() -> u64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     stat.rsplit_once(')')
@@ -276,7 +282,7 @@ mod tests {
         dead_runtimes(folder).unwrap().into_iter().map(|dead| dead.name).collect()
     }
 
-    /// Creates a file of a dead runtime, which remains without its lock.
+    /// Creates the lock file of a dead runtime: the file exists, but nothing locks it.
     fn create_dead_lock(folder: &Path) -> PathBuf {
         let lock = RuntimeLock::acquire(folder).unwrap();
         lock.note("/a group").unwrap();
@@ -315,7 +321,7 @@ mod tests {
         fs::write(second.path().join("4-5-6"), "lock here 1 x\n").unwrap();
         assert!(names(second.path()).is_empty(), "files without an identity must be ignored");
 
-        // A hard link has the same inode, so both are valid.
+        // A hard link has the same inode, so both files are valid.
         let linked = tempfile::tempdir_in(first.path().parent().unwrap()).unwrap();
         for lock in [living.path(), &dead] {
             fs::hard_link(lock, linked.path().join(lock.file_name().unwrap())).unwrap();
@@ -323,7 +329,7 @@ mod tests {
         let told = names(linked.path());
         assert_eq!(told, [dead.file_name().unwrap().to_str().unwrap()]);
 
-        // A directory that was moved keeps its files' inodes too.
+        // Moving a directory also keeps the inodes of its files.
         let moved = first.path().with_extension("moved");
         fs::rename(first.path(), &moved).unwrap();
         assert_eq!(names(&moved), told);

@@ -7,14 +7,14 @@ use proctor_types::{Cause, Fault, Layer};
 
 use crate::host_base;
 
-/// Maximum characters of a failed line's output that a fault quotes.
+/// Maximum number of characters to quote from a failed line's output.
 const MAX_QUOTED_CHARS: usize = 4_000;
 
-/// Runs the lines in order and stops at the first failure. Processes that a line leaves behind are
-/// killed.
+/// Runs the lines in order and stops at the first that fails. Kills processes that a line leaves
+/// behind.
 ///
 /// # Errors
-/// An environment fault that names the line and quotes the end of its output.
+/// Returns an environment fault that names the failed line and quotes the end of its output.
 pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> {
     let started = Instant::now();
     for (index, line) in spec.setup.iter().enumerate() {

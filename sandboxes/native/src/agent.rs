@@ -10,13 +10,14 @@ use std::{
 use proctor_embedded_agent::{AGENT_BYTES, agent, agent_digest};
 use proctor_types::{Fault, Layer};
 
-/// Writes the agent to the cache, once per digest, and returns its path.
+/// Writes the agent to the cache unless it is already there, and returns its path.
 pub(crate) fn install(cache: &Path) -> Result<PathBuf, Fault> {
     if AGENT_BYTES == 0 {
         return Err(Fault::new(Layer::Sandbox, "this build has no sandbox agent")
             .hint("build on Linux with libc.a (libc6-dev) installed"));
     }
-    // A separate directory, so that the process in the sandbox is named just `agentd`.
+    // Use a separate directory for each version, so that the process in the sandbox is named just
+    // `agentd`.
     let folder = cache.join(folder_name());
     let path = folder.join("agentd");
     if is_written(&path) {
@@ -31,7 +32,7 @@ pub(crate) fn install(cache: &Path) -> Result<PathBuf, Fault> {
     Ok(path)
 }
 
-/// Returns the name of the directory of this build's agent.
+/// Returns the name of the directory that contains this build's agent.
 pub(crate) fn folder_name() -> String {
     format!("agentd-{}", &agent_digest()[..16])
 }
@@ -40,16 +41,17 @@ fn is_written(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.len() == AGENT_BYTES as u64)
 }
 
-/// Prefix of files that are being written.
+/// Name prefix of files that are still being written.
 const TEMPORARY_PREFIX: &str = ".tmp";
 
-/// Writes the agent under a lock of the directory, one writer at a time. The kernel releases the
-/// lock of a killed writer, so partial files found under the lock are stale and are removed.
+/// Writes the agent under a lock on the directory, so that there is one writer at a time. The
+/// kernel releases a killed writer's lock. So partial files that are found under the lock are
+/// stale, and they are removed.
 fn write(folder: &Path, path: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let lock = File::open(folder)?;
-    // If the file system has no locks, a partial file may belong to another writer. Don't remove
-    // it.
+    // If the file system does not support locks, a partial file may belong to another writer, so
+    // keep it.
     if lock.lock().is_ok() {
         if is_written(path) {
             return Ok(());
@@ -63,7 +65,7 @@ fn write(folder: &Path, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Files that cannot be removed are left; they are harmless.
+/// Removes partial files. Ignores errors, because the files are harmless.
 fn remove_half_written(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(TEMPORARY_PREFIX) {

@@ -1,4 +1,4 @@
-//! Resolves the base of a sandbox's root file system.
+//! Resolves a base to the directories and mounts of a sandbox's root file system.
 
 use std::{
     fs, io,
@@ -13,15 +13,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::{archive, ids, tree};
 
-/// The directories and mounts of one base.
+/// The directories and mounts that make up a base.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ResolvedBase {
-    /// Identifies the content. It is part of the key of layers on this base.
+    /// Identifies the base's content. It is part of the cache key of layers that are built on this
+    /// base.
     pub(crate) digest: String,
     pub(crate) folder: PathBuf,
-    /// Whether the host's programs are mounted on top of the directory.
+    /// Whether the host's programs are mounted over the directory.
     pub(crate) host: bool,
-    /// Enforcement entries that say what sandboxes lack because this user is not root.
+    /// Enforcement entries that say what is missing from sandboxes because this user is not root.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) missing: Vec<String>,
     /// The archive from which the directory was unpacked.
@@ -76,11 +77,11 @@ pub(crate) fn resolve(cache: &Path, base: &Base) -> Result<ResolvedBase, Fault> 
     }
 }
 
-/// Returns the settings of a base's image. Blocking.
+/// Returns the container settings of a base's image. Blocking.
 pub(crate) fn image_settings(cache: &Path, asked: &Base) -> Result<ImageSettings, Fault> {
     match asked {
         Base::Archive(_) => Ok(archive::image_settings(&resolve(cache, asked)?.folder)),
-        // `resolve` rejects these with a specific error.
+        // `resolve` rejects these bases with a specific error.
         Base::Image(_) | Base::Dockerfile(_) => {
             resolve(cache, asked).map(|_| ImageSettings::default())
         }
@@ -88,15 +89,15 @@ pub(crate) fn image_settings(cache: &Path, asked: &Base) -> Result<ImageSettings
     }
 }
 
-/// Only the machine's root can change owners.
+/// An enforcement entry. Files keep their owners only if the machine's root unpacks the image.
 const ROOT_OWNS_ALL: &str = "owners: in the sandbox, root owns every file of the image";
 
-/// Maximum number of paths listed in an enforcement entry.
+/// Maximum number of paths to list in an enforcement entry.
 const MAX_NAMED_PATHS: usize = 5;
 
 /// Returns a root file system that this user's sandboxes can change. This is the directory itself
-/// if all owners of its files exist in the sandbox, and otherwise a copy. In a user namespace,
-/// files of unmapped users are at best readable.
+/// if all owners of its files are mapped in the sandbox, otherwise a copy. In a user namespace,
+/// files of unmapped users are readable at best.
 fn changeable_root(
     cache: &Path,
     digest: &str,
@@ -127,7 +128,8 @@ fn changeable_root(
         let named = &unreadable[..unreadable.len().min(MAX_NAMED_PATHS)];
         let more = if unreadable.len() > MAX_NAMED_PATHS { ", ..." } else { "" };
         format!(
-            "base: the sandbox lacks {} paths of {} that this user cannot read: {}{more}",
+            "base: {} paths under {} are missing from the sandbox because this user cannot read 
+             them: {}{more}",
             unreadable.len(),
             folder.display(),
             named.join(", ")
@@ -136,7 +138,7 @@ fn changeable_root(
     Ok((place, missing.into_iter().collect()))
 }
 
-/// Returns whether everything in a directory belongs to users that exist in this user's sandboxes.
+/// Returns whether all owners of files in a directory are mapped in this user's sandboxes.
 fn has_only_mapped_owners(folder: &Path) -> io::Result<bool> {
     if ids::is_machine_root() {
         return Ok(true);
@@ -147,7 +149,7 @@ fn has_only_mapped_owners(folder: &Path) -> io::Result<bool> {
         if !ids::is_mapped(map, fs::symlink_metadata(&next)?.uid()) {
             return Ok(false);
         }
-        // The sandbox's root can access directories that this user cannot.
+        // This user cannot access the directory, but the sandbox's root can.
         let Ok(entries) = fs::read_dir(&next) else { continue };
         for entry in entries {
             let entry = entry?;
@@ -162,7 +164,7 @@ fn has_only_mapped_owners(folder: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Returns the fault of an archive that can't be read or unpacked.
+/// Returns the fault for an archive that can't be read or unpacked.
 pub(crate) fn archive_fault(archive: &Path, error: &io::Error) -> Fault {
     environment_fault(error, format!("cannot read the archive {}: {error}", archive.display()))
 }
@@ -187,8 +189,8 @@ fn resolve_host(cache: &Path) -> io::Result<ResolvedBase> {
     Ok(ResolvedBase { digest, folder, host: true, missing: Vec::new(), archive: None })
 }
 
-/// Identifies the state of a directory by metadata that a package manager would change: path, mode,
-/// size and change time of every entry. Reading a gigabyte of content for each run would take
+/// Identifies a directory's state by metadata that a package manager would change: the path, mode,
+/// size and change time of every entry. Reading gigabytes of content for each run would take many
 /// seconds.
 fn manifest_digest(folder: &Path) -> io::Result<String> {
     let mut text = folder.display().to_string().into_bytes();

@@ -1,6 +1,6 @@
-//! Lists and removes cache entries that can be rebuilt.
+//! Lists and removes cache entries that Proctor can rebuild.
 //!
-//! Only entries with names that this back end creates are listed, because a cache folder may
+//! Only entries whose names could come from this back end are listed, because a cache directory may
 //! contain other files.
 
 use std::{
@@ -12,10 +12,10 @@ use proctor_sandbox_api::CacheEntry;
 
 use crate::{agent, tree};
 
-/// Directories of the cache, and the kind of their content.
+/// The cache's subdirectories, and the kind of their content.
 const FOLDERS: [(&str, &str); 2] = [("layers", "layer"), ("bases", "base")];
 
-/// Lists built environments, unpacked bases, and agents of other versions.
+/// Lists built environments, unpacked bases, and other versions' agents.
 pub(crate) fn list(cache: &Path) -> io::Result<Vec<CacheEntry>> {
     let mut found = Vec::new();
     for (folder, kind) in FOLDERS {
@@ -35,7 +35,7 @@ pub(crate) fn list(cache: &Path) -> io::Result<Vec<CacheEntry>> {
     Ok(found)
 }
 
-/// Removes an entry of the list.
+/// Removes a listed entry.
 pub(crate) fn remove(cache: &Path, kept: &CacheEntry) -> io::Result<()> {
     let path = PathBuf::from(&kept.handle);
     if !path.starts_with(cache) {
@@ -57,7 +57,7 @@ fn is_own_name(kind: &str, name: &str) -> bool {
                 || name.strip_prefix("archive-").is_some_and(|digest| is_hex(digest, 64))
                 || name.strip_prefix("settings-").is_some_and(|digest| is_hex(digest, 64))
                 || name.strip_prefix("used-").is_some_and(|digest| is_hex(digest, 64))
-                // An earlier version used this name.
+                // An earlier version of Proctor used this name.
                 || name.strip_prefix("variables-").is_some_and(|digest| is_hex(digest, 64))
                 || name.strip_prefix("folder-").is_some_and(|digest| is_hex(digest, 64))
                 || name.strip_prefix("unreadable-").is_some_and(|digest| is_hex(digest, 64))
@@ -80,7 +80,8 @@ fn cache_entry(kind: &str, name: &str, path: &Path) -> io::Result<CacheEntry> {
     })
 }
 
-/// Returns names with their paths; empty if the directory does not exist.
+/// Returns a directory's entries, as names and paths. Returns an empty list if the directory does
+/// not exist.
 fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -95,8 +96,8 @@ fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     Ok(all)
 }
 
-/// Returns the total size of all files in bytes. A directory that an overlay left inaccessible
-/// counts as empty.
+/// Returns the total size of all files in bytes. A directory counts as empty if it is inaccessible,
+/// as an overlay's work directory is.
 fn size(path: &Path) -> io::Result<u64> {
     let found = fs::symlink_metadata(path)?;
     if !found.is_dir() {

@@ -1,4 +1,4 @@
-//! Manages control groups (versions 1 and 2) through their files.
+//! Creates and removes control groups (version 1 or 2) through their files.
 
 use std::{
     fs, io, mem,
@@ -13,14 +13,15 @@ use crate::{cleanup, owned_groups, registry::Entry};
 
 const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
 
-/// Period of the CPU quota, in microseconds.
+/// Period of the CPU quota in microseconds.
 const CPU_PERIOD_US: u64 = 100_000;
 
-/// Number of the agent's threads and the helper, added to the sandbox's process limit.
+/// Number of the agent's threads, plus the helper. Added to the sandbox's process limit.
 pub(crate) const OWN_PROCESSES: u64 = 16;
 
-/// Memory of the agent in MiB, added to the sandbox's limit. It is enough for the snapshot data of
-/// the maximum number of files. Commands can also use this memory, but the kernel kills them first.
+/// The agent's memory in MiB, added to the sandbox's memory limit. It is enough for the data of a
+/// snapshot with the maximum number of files. Commands can also use this memory, but the kernel
+/// kills them before the agent.
 const OWN_MEMORY_MB: u64 = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,28 +38,29 @@ struct Parent {
     controllers: Vec<&'static str>,
 }
 
-/// The directories in which groups are created. They are determined once per runtime.
+/// The directories in which this runtime creates groups. They are determined once per runtime.
 pub(crate) struct Groups {
     parents: Vec<Parent>,
 }
 
-/// The groups of one sandbox. If they are dropped before [`Group::remove`], a thread removes them.
+/// The control groups of one sandbox. If this value is dropped without [`Group::remove`], a thread
+/// removes the groups.
 pub(crate) struct Group {
     folders: Vec<PathBuf>,
-    /// Keeps the runtime's entry locked as long as the groups exist, even after the back end is
-    /// dropped.
+    /// Keeps the runtime's registry entry locked as long as the groups exist, even after the back
+    /// end is dropped.
     owner: Option<Arc<Entry>>,
-    /// The files to which the sandbox's helper writes its process id.
+    /// The files to which the sandbox's helper writes its process id to join the groups.
     pub(crate) procs: Vec<PathBuf>,
     pub(crate) has_memory: bool,
     pub(crate) has_pids: bool,
-    /// Requested limits that are not enforced.
+    /// Entries for requested limits that are not enforced.
     pub(crate) missing: Vec<String>,
 }
 
 impl Groups {
     /// Finds directories in which groups can be created. Prefers this process's own groups, so that
-    /// limits on the process also apply to its sandboxes.
+    /// limits on this process also apply to its sandboxes.
     pub(crate) fn find(entry: &Entry) -> Self {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -70,7 +72,7 @@ impl Groups {
                 let usable = match candidate.version {
                     Version::One => true,
                     // Writing fails if the group contains processes, because such a group cannot
-                    // delegate controllers.
+                    // pass controllers on to its subgroups.
                     Version::Two => {
                         let wanted: Vec<String> =
                             candidate.controllers.iter().map(|name| format!("+{name}")).collect();
@@ -85,7 +87,7 @@ impl Groups {
                 let _ = fs::remove_dir(&folder);
             }
         }
-        // Use one location per controller: the first that could be created.
+        // For each controller, use the first location where a directory could be created.
         let mut seen = Vec::new();
         parents.retain_mut(|parent: &mut Parent| {
             parent.controllers.retain(|name| !seen.contains(name));
@@ -98,7 +100,7 @@ impl Groups {
         Self { parents }
     }
 
-    /// Creates the groups of a sandbox and sets its limits.
+    /// Creates a sandbox's groups and sets its limits.
     pub(crate) fn make(
         &self,
         handle: &str,
@@ -144,20 +146,21 @@ impl Groups {
 }
 
 impl Group {
-    /// Returns the file that counts kills at the memory limit. It is readable as long as the group
-    /// exists.
+    /// Returns the files that count kills at the memory limit. They are readable as long as the
+    /// group exists.
     pub(crate) fn memory_events(&self) -> Option<MemoryEvents> {
         self.has_memory.then(|| MemoryEvents { folders: self.folders.clone() })
     }
 
-    /// Reads the kernel's counters. Groups without a limit have them as well.
+    /// Reads the kernel's counters. Groups without a limit also have them.
     pub(crate) fn counts(&self) -> SandboxCounts {
         kernel_counts(|file| {
             self.folders.iter().find_map(|folder| fs::read_to_string(folder.join(file)).ok())
         })
     }
 
-    /// Kills all processes left in the groups, waits until they are gone, and removes the groups.
+    /// Kills all processes that are left in the groups, waits until they are gone, and removes the
+    /// groups.
     pub(crate) fn remove(&mut self) -> io::Result<()> {
         for folder in self.folders.drain(..) {
             owned_groups::remove(&folder)?;
@@ -173,7 +176,7 @@ impl Drop for Group {
         if folders.is_empty() {
             return;
         }
-        // The processes are being killed. Wait for their end in a thread.
+        // The processes are being killed. Wait in a thread until they are gone.
         cleanup::spawn(move || {
             for folder in folders {
                 if let Err(error) = owned_groups::remove(&folder) {
@@ -185,15 +188,16 @@ impl Drop for Group {
     }
 }
 
-/// The kernel's memory counters of a group.
+/// Files with the kernel's memory counters for a sandbox's groups.
 #[derive(Debug)]
 pub(crate) struct MemoryEvents {
     folders: Vec<PathBuf>,
 }
 
 impl MemoryEvents {
-    /// Returns whether the kernel killed a process because the group was at its limit. Kills are
-    /// also counted if the whole machine was out of memory, but then the limit was not reached.
+    /// Returns whether the kernel killed a process because the group was at its limit. The kernel
+    /// also counts kills when the whole machine is out of memory. In that case, the group has not
+    /// reached its limit.
     pub(crate) fn has_limit_kill(&self) -> bool {
         let values = |file: &str, name: &str| -> Vec<u64> {
             let read = |folder: &PathBuf| fs::read_to_string(folder.join(file)).ok();
@@ -201,15 +205,15 @@ impl MemoryEvents {
             text.lines().filter_map(|line| line.strip_prefix(name)?.trim().parse().ok()).collect()
         };
         let count = |file: &str, name: &str| values(file, name).iter().any(|count| *count > 0);
-        // In version 1, recent kernels don't count failures (observed with 6.18). For these,
-        // compare the peak usage with the limit. Allow a small difference, because each CPU charges
-        // memory in advance.
+        // In version 1, recent kernels don't count the allocations that fail at the limit (observed
+        // with 6.18). For these kernels, compare the peak usage with the limit. Allow a small
+        // difference, because each CPU charges memory in advance.
         let was_full = |file: &str, limit: &str| {
             let (most, limit) = (values(file, ""), values(limit, ""));
             most.iter().zip(&limit).any(|(most, limit)| *most >= limit - limit / 64)
         };
-        // The limits with and without swap are equal, and the kernel only counts failures at the
-        // one that it checks first. So check both.
+        // The limits with and without swap are equal, and the kernel counts failures only for the
+        // limit that it checks first. So check both.
         let at_limit = count("memory.failcnt", "")
             || count("memory.memsw.failcnt", "")
             || was_full("memory.max_usage_in_bytes", "memory.limit_in_bytes")
@@ -219,7 +223,7 @@ impl MemoryEvents {
     }
 }
 
-/// Returns the configuration's name for a controller's limit.
+/// Returns the configuration's name for the limit that a controller enforces.
 fn limit_name(controller: &str) -> &str {
     match controller {
         "pids" => "processes",
@@ -239,8 +243,8 @@ fn set_limit(version: Version, folder: &Path, name: &str, limits: &SandboxSpec) 
     match (version, name) {
         (Version::One, "memory") => {
             put("memory.limit_in_bytes", &memory)?;
-            // If swap is available, a memory limit alone has no effect. This file exists if the
-            // kernel accounts swap.
+            // If swap is available, limiting memory alone has no effect. This file exists if the
+            // kernel accounts for swap.
             if folder.join("memory.memsw.limit_in_bytes").exists() {
                 put("memory.memsw.limit_in_bytes", &memory)?;
             }
@@ -262,14 +266,14 @@ fn set_limit(version: Version, folder: &Path, name: &str, limits: &SandboxSpec) 
     }
 }
 
-/// Removes the groups of all dead runtimes on this machine that this process can see and may
-/// remove. Returns their directories.
+/// Removes the groups of all dead runtimes on this machine, if this process can see them and may
+/// remove them. Returns the removed directories.
 pub(crate) fn sweep() -> Vec<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     hierarchies(&mounts).into_iter().flat_map(|point| owned_groups::sweep(&point)).collect()
 }
 
-/// Returns the mount points of hierarchies that may contain a sandbox's groups.
+/// Returns the mount points of all hierarchies that may contain a sandbox's groups.
 fn hierarchies(mounts: &str) -> Vec<PathBuf> {
     let of_use = |line: &&str| {
         let right = line.split_once(" - ").map_or("", |(_, right)| right);
@@ -334,7 +338,8 @@ fn candidates(mounts: &str, own: &str) -> Vec<Parent> {
     out
 }
 
-/// Returns the group's path from the line of `/proc/self/cgroup` whose controllers satisfy `is_it`.
+/// Returns the group's path from a line of `/proc/self/cgroup`: the first whose controllers satisfy
+/// `is_it`.
 fn own_group(own: &str, is_it: impl Fn(&[&str]) -> bool) -> Option<&str> {
     own.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -343,8 +348,8 @@ fn own_group(own: &str, is_it: impl Fn(&[&str]) -> bool) -> Option<&str> {
     })
 }
 
-/// Returns a group's directory: its path relative to the mount's root. A container may see only a
-/// part of the hierarchy.
+/// Returns a group's directory below the mount point. In a container, the mount may show only the
+/// part of the hierarchy below `root`.
 fn group_folder(point: &str, root: &str, group: &str) -> Option<PathBuf> {
     let inner = Path::new(group).strip_prefix(root).ok()?;
     Some(Path::new(point).join(inner))

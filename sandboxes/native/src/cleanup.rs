@@ -1,4 +1,4 @@
-//! Cleans up after sandboxes that were dropped instead of closed, in separate threads.
+//! Cleans up after sandboxes that were dropped without being closed, in separate threads.
 
 use std::{
     sync::{Condvar, Mutex, PoisonError},
@@ -9,7 +9,7 @@ use std::{
 static RUNNING: Mutex<usize> = Mutex::new(0);
 static ENDED: Condvar = Condvar::new();
 
-/// Counts a cleanup thread as long as it runs.
+/// Counts a cleanup thread while it runs.
 struct RunningGuard;
 
 impl RunningGuard {
@@ -26,8 +26,8 @@ impl Drop for RunningGuard {
     }
 }
 
-/// Runs `work` on its own thread, because it waits for processes to die and the async runtime may
-/// be shutting down.
+/// Runs `work` in its own thread, because `work` waits for processes to die and the async runtime
+/// may be shutting down.
 pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) {
     let running = RunningGuard::new();
     thread::spawn(move || {
@@ -36,12 +36,12 @@ pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) {
     });
 }
 
-/// Waits until the control groups of dropped sandboxes are removed, for at most `patience`.
+/// Waits, for at most `patience`, until the control groups of dropped sandboxes are removed.
 ///
-/// Call it after the async runtime is shut down and before the process exits, because exiting also
-/// ends the threads that remove the groups.
+/// Call this after the async runtime has shut down and before the process exits: exiting would end
+/// the threads that remove the groups.
 pub fn wait_for_dropped_sandboxes(patience: Duration) {
     let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
-    // The next run removes any groups that are still left.
+    // If any groups are left, the next run removes them.
     drop(ENDED.wait_timeout_while(running, patience, |running| *running > 0));
 }

@@ -1,4 +1,4 @@
-//! Maps user and group ids of a sandbox to ids of the host.
+//! Maps a sandbox's user and group ids to ids of the host.
 
 use std::{fs, path::Path};
 
@@ -6,20 +6,22 @@ use proctor_types::sha256_hex;
 use proctor_wire::{IdMap, IdRange};
 use rustix::process::{getegid, geteuid, getgid, getuid};
 
-/// The programs that map id ranges for a normal user, at the paths where the helper runs them.
+/// The programs that map id ranges for unprivileged users, at the paths where the helper executes
+/// them.
 const TOOLS: [&str; 2] = ["/usr/bin/newuidmap", "/usr/bin/newgidmap"];
 
-/// Number of ids that a sandbox needs besides root: enough for images and for the agent's own id.
+/// Number of ids that a sandbox needs in addition to root: enough for images and for the agent's
+/// own id.
 const NEEDED_IDS: u32 = 65_535;
 
-/// Prefix of the enforcement entry of a sandbox with only one user.
+/// Start of the enforcement entry for a sandbox with only one user.
 pub(crate) const ONE_USER: &str = "other users:";
 
 /// Returns the id map for building layers and for trials. For root, ids map to themselves. For
-/// other users, the map uses the user's range of ids if the machine provides one, and a single id
-/// otherwise.
+/// other users, the map uses the user's id range if the machine provides one, otherwise a single
+/// id.
 ///
-/// If sandboxes have only one user, this also returns the enforcement entry with the reason.
+/// If sandboxes have only one user, also returns an enforcement entry with the reason.
 pub(crate) fn map() -> (IdMap, Option<String>) {
     if geteuid().is_root() {
         let alone = (count_available_ids() <= 1)
@@ -33,30 +35,30 @@ pub(crate) fn map() -> (IdMap, Option<String>) {
     }
 }
 
-/// Returns the number of ids in this process's user namespace. Outside of containers, it equals the
-/// kernel's total number of ids.
+/// Returns the number of ids in this process's user namespace. Outside of containers, this is the
+/// total number of ids.
 fn count_available_ids() -> u64 {
     let Ok(map) = fs::read_to_string("/proc/self/uid_map") else { return ALL_IDS };
     let count = |line: &str| line.split_ascii_whitespace().nth(2)?.parse::<u64>().ok();
     map.lines().filter_map(count).sum()
 }
 
-/// The kernel's total number of ids.
+/// The total number of ids in the kernel.
 const ALL_IDS: u64 = u32::MAX as u64;
 
-/// Returns whether this process is root of the machine, rather than only of a user namespace.
+/// Returns whether this process is root on the machine, and not only in a user namespace.
 pub(crate) fn is_machine_root() -> bool {
     geteuid().is_root() && count_available_ids() >= ALL_IDS
 }
 
-/// Returns whether this process may change file owners to every user of a sandbox.
+/// Returns whether this process may give files to every user of a sandbox.
 pub(crate) fn can_change_owners() -> bool {
     geteuid().is_root() && count_available_ids() > u64::from(NEEDED_IDS)
 }
 
-/// Returns the cache name of a directory that is built with this process's id map from the input
-/// with this digest. It depends on the map, because a sandbox cannot change files whose owner is
-/// not in its map. If this process can change owners, the name is the digest itself.
+/// Returns the cache name for a directory that is built from an input. `digest` is the input's
+/// digest. If this process can change owners, the name is the digest itself. Otherwise, it also
+/// depends on the id map, because a sandbox cannot change files whose owner is not in its map.
 pub(crate) fn cache_name(digest: &str) -> String {
     match can_change_owners() {
         true => digest.to_owned(),
@@ -64,10 +66,11 @@ pub(crate) fn cache_name(digest: &str) -> String {
     }
 }
 
-/// The owner that the kernel shows for files whose owner is not in this process's user namespace.
+/// The owner that the kernel reports for files whose owner is not mapped in this process's user
+/// namespace.
 const NOBODY: u32 = 65_534;
 
-/// Returns whether a host user is mapped in sandboxes with this map.
+/// Returns whether a host user is mapped in sandboxes that use this map.
 pub(crate) fn is_mapped(map: IdMap, user: u32) -> bool {
     match map {
         IdMap::Identity => user != NOBODY || is_machine_root(),
@@ -98,7 +101,7 @@ fn read_id_ranges() -> Result<IdMap, String> {
     Ok(IdMap::Ranges { uid, gid, users: range("/etc/subuid")?, groups: range("/etc/subgid")? })
 }
 
-/// Returns the first range of a user, listed by name or number, that is large enough.
+/// Returns a user's first range that is large enough. The user is listed by name or number.
 fn find(text: &str, name: Option<&str>, uid: u32) -> Option<IdRange> {
     text.lines().find_map(|line| {
         let mut fields = line.split(':');

@@ -1,4 +1,4 @@
-//! Starts a helper and sends it the sandbox's layout.
+//! Starts a sandbox's helper and sends it the layout.
 
 use std::{
     io::{self, ErrorKind, Read as _},
@@ -19,20 +19,21 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// Time limit for creating a sandbox. It normally takes milliseconds.
+/// Time limit for creating a sandbox, which normally takes milliseconds.
 const LAUNCH_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A helper whose sandbox has been created. The next message on the stream is the channel's hello.
+/// The helper of a sandbox that has been created. The next message on the stream is the agent's
+/// hello.
 pub(crate) struct LaunchedSandbox {
     pub(crate) helper: Helper,
     pub(crate) stream: UnixStream,
     pub(crate) notes: Vec<String>,
 }
 
-/// The helper's process. It uses no descriptor of the runtime, because a run may have hundreds of
-/// sandboxes, and the limit is often a thousand descriptors.
+/// The helper's process. It uses none of the runtime's descriptors, because a run may have hundreds
+/// of sandboxes and the limit is often a thousand descriptors.
 ///
-/// Don't use tokio's `Child`, which needs an open descriptor per process to detect its exit.
+/// Not tokio's `Child`, which needs an open descriptor per process to detect its exit.
 pub(crate) struct Helper(Child);
 
 impl Helper {
@@ -40,8 +41,8 @@ impl Helper {
         let _ = self.0.kill();
     }
 
-    /// Returns whether the helper has exited, after waiting for at most `patience`. Called only
-    /// when a sandbox closes, so polling is cheap.
+    /// Waits until the helper has exited, for at most `patience`. Returns whether it has. Polls,
+    /// which is cheap enough because this is called only when a sandbox closes.
     pub(crate) async fn exits_within(&mut self, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         let mut pause = Duration::from_micros(200);
@@ -49,7 +50,7 @@ impl Helper {
             match self.0.try_wait() {
                 Ok(None) if Instant::now() < deadline => sleep(pause).await,
                 Ok(ended) => return ended.is_some(),
-                // The process has already been reaped elsewhere.
+                // Other code has already reaped the process.
                 Err(_) => return true,
             }
             pause = (pause * 2).min(Duration::from_millis(20));
@@ -84,8 +85,8 @@ async fn start(agent: &Path, plan: &SandboxLayout) -> Result<LaunchedSandbox, Fa
     let mut stream = stream;
     match exchange(&mut stream, plan).await {
         Ok(LayoutReport::Ready { notes }) => {
-            // From now on, the helper writes no errors. It notices the runtime's end through the
-            // channel.
+            // From now on, the helper writes no errors. When the channel closes, it notices that
+            // the runtime has ended.
             drop(helper.0.stderr.take());
             Ok(LaunchedSandbox { helper, stream, notes })
         }
@@ -107,7 +108,7 @@ async fn start(agent: &Path, plan: &SandboxLayout) -> Result<LaunchedSandbox, Fa
     }
 }
 
-/// Returns the content of a killed helper's pipe. Does not wait for the end of the stream, because
+/// Returns what a killed helper wrote to the pipe. Does not wait for the end of the stream, because
 /// the helper's children may keep the other end open a moment longer.
 fn read_stderr(mut pipe: ChildStderr) -> Vec<u8> {
     let mut said = vec![0; 4096];
@@ -124,7 +125,7 @@ async fn spawn(agent: &Path) -> io::Result<(Helper, UnixStream)> {
     loop {
         let (ours, theirs) = Pair::pair()?;
         let spawned = Command::new(agent)
-            // All processes in the sandbox can read the command line of its first process. Don't
+            // All processes in the sandbox can read the command line of its first process, so don't
             // reveal the host's path there.
             .arg0("agentd")
             .arg("sandbox")
@@ -133,7 +134,8 @@ async fn spawn(agent: &Path) -> io::Result<(Helper, UnixStream)> {
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
-            // The runtime handles interrupts from the terminal; sandboxes must not receive them.
+            // Use a separate process group, because the runtime handles interrupts from the
+            // terminal and sandboxes must not receive them.
             .process_group(0)
             .spawn();
         match spawned {
@@ -142,7 +144,8 @@ async fn spawn(agent: &Path) -> io::Result<(Helper, UnixStream)> {
                 ours.set_nonblocking(true)?;
                 return Ok((helper, UnixStream::from_std(ours)?));
             }
-            // Another process was forked while the file was being written, and still has it open.
+            // Another process was forked while the file was being written, and that process still
+            // has the file open.
             Err(error) if error.kind() == ErrorKind::ExecutableFileBusy && tries < 50 => {
                 tries += 1;
                 sleep(Duration::from_millis(5)).await;
@@ -155,7 +158,7 @@ async fn spawn(agent: &Path) -> io::Result<(Helper, UnixStream)> {
 async fn exchange(stream: &mut UnixStream, plan: &SandboxLayout) -> io::Result<LayoutReport> {
     let body = serde_json::to_vec(plan)?;
     if body.len() > MAX_LAYOUT_BYTES {
-        return Err(io::Error::other("the plan is too long"));
+        return Err(io::Error::other("the layout is too long"));
     }
     let mut bytes = (body.len() as u32).to_be_bytes().to_vec();
     bytes.extend_from_slice(&body);

@@ -1,4 +1,4 @@
-//! Builds environments as cached layers.
+//! Builds environments as layers in the cache.
 
 use std::{
     fs::{self, File},
@@ -13,17 +13,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{base::ResolvedBase, ids, tree};
 
-/// Increment when the meaning of a layer directory changes. Older layers are then rebuilt.
+/// Increment this when an edit to this code changes the meaning of a layer directory. Older layers
+/// are then rebuilt.
 const FORMAT: u32 = 1;
 
-/// `layer.json`: the base of the `tree` next to it.
+/// The content of `layer.json`, which describes the base of the layer's `tree`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) format: u32,
     pub(crate) base: ResolvedBase,
 }
 
-/// Returns the digest of the layer that a spec builds on a base.
+/// Returns the digest of the layer for a spec on a resolved base.
 pub(crate) fn digest(base: &ResolvedBase, spec: &LayerSpec) -> String {
     let source = spec.source.as_ref().map(|source| (&source.digest, &source.at));
     let key = serde_json::json!([
@@ -37,12 +38,13 @@ pub(crate) fn digest(base: &ResolvedBase, spec: &LayerSpec) -> String {
     ids::cache_name(&sha256_hex(key.to_string().as_bytes()))
 }
 
-/// Returns a layer's directory, which contains `tree` (what was written) and `layer.json`.
+/// Returns a layer's directory. It contains `tree`, which is what was written on top of the base,
+/// and `layer.json`.
 pub(crate) fn folder(cache: &Path, digest: &str) -> PathBuf {
     cache.join("layers").join(digest)
 }
 
-/// Reads the record of a layer and checks that the layer is usable.
+/// Reads a layer's record and checks that the layer is usable.
 pub(crate) fn read_complete_record(folder: &Path) -> io::Result<Record> {
     let record = read_record(folder)?;
     check_complete(folder, &record)?;
@@ -60,7 +62,7 @@ pub(crate) fn read_record(folder: &Path) -> io::Result<Record> {
     Ok(record)
 }
 
-/// Checks that the layer's directories exist. The base may have been removed although the record
+/// Checks that the layer's directories exist. The base may have been removed, although the record
 /// still exists.
 pub(crate) fn check_complete(folder: &Path, record: &Record) -> io::Result<()> {
     for part in [&folder.join("tree"), &record.base.folder] {
@@ -71,8 +73,8 @@ pub(crate) fn check_complete(folder: &Path, record: &Record) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for the lock to build this layer, without blocking a thread. Other processes are locked
-/// out until the returned file is closed.
+/// Waits for the lock on building this layer, without blocking a thread. Other processes wait until
+/// the returned file is closed.
 pub(crate) async fn lock(cache: &Path, digest: &str) -> io::Result<File> {
     let folder = cache.join("layers");
     fs::create_dir_all(&folder)?;
@@ -81,14 +83,14 @@ pub(crate) async fn lock(cache: &Path, digest: &str) -> io::Result<File> {
     Ok(file)
 }
 
-/// A layer being built, in a directory whose name shows that it is unfinished. Dropping it before
-/// it is finished removes it.
+/// A layer that is being built, in a directory whose name shows that it is unfinished. Dropping
+/// this value before [`Self::finish`] removes the directory.
 pub(crate) struct LayerBuild {
     folder: PathBuf,
 }
 
 impl LayerBuild {
-    /// Creates the layer's directory and copies the source into it. Blocking.
+    /// Creates the layer's directory and copies the source code into it. Blocking.
     pub(crate) fn begin(
         cache: &Path,
         owner: &str,
@@ -118,9 +120,9 @@ impl LayerBuild {
         Ok(())
     }
 
-    /// Creates a directory of the layer. If the base has the same directory, copies its mode.
-    /// Rejects paths with links in the base, because a directory in place of a link would hide the
-    /// link's target.
+    /// Creates a directory in the layer. If the base has the same directory, copies its mode.
+    /// Rejects paths that are links in the base, because a directory in place of a link would hide
+    /// the link's target.
     fn create_folder(&self, base: &ResolvedBase, at: &RawPath) -> io::Result<PathBuf> {
         let path = Path::new(std::ffi::OsStr::from_bytes(at.as_bytes()));
         let (mut here, mut below) = (self.tree(), base.folder.clone());
@@ -143,7 +145,8 @@ impl LayerBuild {
             }
             if !here.exists() {
                 fs::create_dir(&here)?;
-                // Ignore this process's umask: the task's user must be able to enter the directory.
+                // Ignore this process's umask, because the task's user must be able to enter the
+                // directory.
                 let usual = fs::Permissions::from_mode(0o755);
                 fs::set_permissions(&here, base.map_or(usual, |found| found.permissions()))?;
             }
@@ -159,7 +162,7 @@ impl LayerBuild {
         self.folder.join("work")
     }
 
-    /// Returns the folder for the machine's set-up files during the build.
+    /// Returns the directory for the machine's registry settings during the build.
     pub(crate) fn setup_files(&self) -> PathBuf {
         self.folder.join("lent")
     }
@@ -171,7 +174,8 @@ impl LayerBuild {
             tree::remove(&self.setup_files())?;
             let record = serde_json::to_vec_pretty(&Record { format: FORMAT, base })?;
             fs::write(self.folder.join("layer.json"), record)?;
-            // A layer that already exists here is unusable. Otherwise, it would have been used.
+            // If a layer already exists here, it is unusable. Otherwise, it would have been used
+            // instead.
             tree::remove(place)?;
             fs::rename(&self.folder, place)
         };
@@ -193,7 +197,7 @@ impl Drop for LayerBuild {
     }
 }
 
-/// Removes unfinished layers of dead runtimes. Returns what was removed.
+/// Removes a dead runtime's unfinished layers. Returns what was removed.
 pub(crate) fn sweep(cache: &Path, owner: &str) -> io::Result<Vec<String>> {
     let mut out = Vec::new();
     let entries = match fs::read_dir(cache.join("layers")) {

@@ -2,8 +2,8 @@
 //! daemon.
 //!
 //! The runtime never forks into a sandbox itself. It executes the sandbox agent as a small helper
-//! (`agentd sandbox`), sends it a layout over a socket, and then uses that socket as the channel.
-//! See `docs/native.md`.
+//! (`agentd sandbox`), sends it a layout over a socket, and then uses the same socket as the
+//! channel. See `docs/native.md`.
 
 mod agent;
 mod archive;

@@ -1,8 +1,8 @@
-//! Removes files that sandboxes wrote as other users. This concerns normal users with a range of
-//! ids.
+//! Removes files that sandboxes wrote as other users. Needed only if Proctor runs as an
+//! unprivileged user with a subordinate id range.
 //!
-//! On the host, these files belong to other ids of the range. Only root of the same id map can
-//! remove them, so the agent does this.
+//! On the host, these files are owned by other ids in that range. Only root in a namespace with the
+//! same id map can remove them, so the sandbox agent does it.
 
 use std::{
     io::{self, ErrorKind, Write as _},
@@ -16,15 +16,16 @@ use proctor_wire::Removal;
 
 use crate::{ids, mounts::to_raw_path};
 
-/// The agent of the most recently created back end. It is global, because otherwise it would have
-/// to be passed to everything that removes a directory, including a `Drop` implementation.
+/// The agent of the most recently created back end. This is a global variable, because otherwise
+/// the agent would have to be passed to every function that removes a directory, including a `Drop`
+/// implementation.
 static AGENT: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 pub(crate) fn set_agent(agent: &Path) {
     *AGENT.lock().unwrap_or_else(PoisonError::into_inner) = Some(agent.to_owned());
 }
 
-/// Removes a tree. Blocking.
+/// Removes a directory tree. Blocking.
 pub(crate) fn remove_mapped(path: &Path) -> io::Result<()> {
     let agent = AGENT.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let (ids, missing) = ids::map();
@@ -44,7 +45,7 @@ pub(crate) fn remove_mapped(path: &Path) -> io::Result<()> {
         .stderr(Stdio::piped())
         .process_group(0)
         .spawn()?;
-    // The agent reads until the end of its input.
+    // The agent reads until the end of its input, which dropping the pipe signals.
     let told = child.stdin.take().map_or(Ok(()), |mut input| input.write_all(&removal));
     let done = child.wait_with_output()?;
     told?;

@@ -1,4 +1,5 @@
-//! Defines the mounts of host directories in a sandbox: the host base and the mounts of a trial.
+//! Defines the mounts of host directories in a sandbox, which come from the host base and from the
+//! trial.
 
 use std::{fs, os::unix::ffi::OsStrExt, path::Path};
 
@@ -7,7 +8,7 @@ use proctor_sandbox_api::{Mount, wire::RawPath};
 use proctor_types::{Cause, Fault, Layer};
 use proctor_wire::BindMount;
 
-/// Returns the mounts of a host base and the paths that are hidden in them.
+/// Returns the mounts of a host base and the paths to hide in them.
 pub(crate) fn host_mounts() -> (Vec<BindMount>, Vec<RawPath>) {
     let (shown, hidden) = (host_base::visible_folders(), host_base::hidden_folders());
     let binds =
@@ -15,8 +16,8 @@ pub(crate) fn host_mounts() -> (Vec<BindMount>, Vec<RawPath>) {
     (binds, hidden.iter().map(|path| to_raw_path(path)).collect())
 }
 
-/// Adds overlays with whiteouts. If a directory is below another mount, its own mount comes after
-/// that mount.
+/// Adds mounts with whiteouts. If another mount covers a directory's parent, the directory's own
+/// mount comes after it.
 pub(crate) fn add_overlays(binds: &mut Vec<BindMount>, cuts: &[HostOverlay]) {
     for cut in cuts {
         let (at, marks) = (to_raw_path(&cut.at), Some(to_raw_path(&cut.marks)));

@@ -44,11 +44,11 @@ use crate::{
     setup, share,
 };
 
-/// Maximum number of sandboxes that are created concurrently. More would only compete for the same
+/// Maximum number of sandboxes to create concurrently. More of them would only compete for the same
 /// CPUs.
 const MAX_CONCURRENT_LAUNCHES: usize = 8;
 
-/// Native sandboxes, with a cache of environments.
+/// The native back end, with a cache of environments.
 pub struct Native(Arc<Inner>);
 
 struct Inner {
@@ -57,29 +57,29 @@ struct Inner {
     groups: Groups,
     entry: Arc<Entry>,
     sandboxes: AtomicU64,
-    /// Limits concurrent creation of sandboxes.
+    /// Limits how many sandboxes are created concurrently.
     opening: Semaphore,
-    /// The layers that this process is building or waiting for, by digest.
+    /// Locks for the layers that this process is building or waiting for, by digest.
     building: Mutex<BTreeMap<String, Weak<AsyncMutex<()>>>>,
     room: ArchiveCache,
     without: Vec<Defence>,
 }
 
 impl Native {
-    /// Creates the back end with a cache of layers in `cache_dir`. The directory is created if
-    /// missing and should outlive the run. It must be on a local file system, because overlays
-    /// require one.
+    /// Creates the back end. `cache_dir` is the cache for layers, which should outlive the run. The
+    /// directory is created if missing. It must be on a local file system, because overlays require
+    /// one.
     ///
     /// # Errors
-    /// A sandbox fault if the directory cannot be used or this build contains no agent.
+    /// Returns a sandbox fault if the directory cannot be used or this build contains no agent.
     pub fn new(cache_dir: PathBuf) -> Result<Self, Fault> {
         fs::create_dir_all(&cache_dir).map_err(|error| cache_fault(&cache_dir, &error))?;
         let agent = agent::install(&cache_dir)?;
         Self::with_agent(cache_dir, agent)
     }
 
-    /// Like [`Native::new`], but sandboxes lack these defences. Tests use it to show that an attack
-    /// succeeds without its defence. The sandboxes list the defences as not enforced.
+    /// Like [`Native::new`], but sandboxes lack these defences and list them as not enforced. Tests
+    /// use this to show that an attack succeeds without its defence.
     ///
     /// # Errors
     /// See [`Native::new`].
@@ -92,8 +92,9 @@ impl Native {
         Ok(native)
     }
 
-    /// Sets the maximum bytes of unpacked archives in the cache. Defaults to half of its file
-    /// system. The least recently used archives are removed first. Archives in use are kept.
+    /// Sets the maximum total size of unpacked archives in the cache, in bytes. The default is half
+    /// of the cache's file system. The least recently used archives are removed first. Archives in
+    /// use are kept.
     #[must_use]
     pub fn with_archive_budget(mut self, bytes: u64) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.0) {
@@ -102,10 +103,10 @@ impl Native {
         self
     }
 
-    /// Like [`Native::new`], with another agent at an absolute path.
+    /// Like [`Native::new`], but uses the agent at the given absolute path.
     ///
     /// # Errors
-    /// A sandbox fault if the directory cannot be used.
+    /// Returns a sandbox fault if the directory cannot be used.
     pub fn with_agent(cache_dir: PathBuf, agent: PathBuf) -> Result<Self, Fault> {
         let inner = || -> io::Result<Inner> {
             fs::create_dir_all(cache_dir.join("stage"))?;
@@ -170,7 +171,7 @@ impl Backend for Native {
         if layer::read_complete_record(&folder).is_ok() {
             return Ok(prepared(false));
         }
-        // Tasks of this process first wait for a mutex, so that a thousand tasks open only one lock
+        // Tasks in this process first wait for a mutex, so that a thousand tasks open only one lock
         // file.
         let turn = inner.build_mutex(&digest);
         let _turn = turn.lock().await;
@@ -179,7 +180,7 @@ impl Backend for Native {
         }
         let lock = layer::lock(&inner.cache, &digest).await;
         let _lock = lock.map_err(|error| cache_fault(&inner.cache, &error))?;
-        // Another process may have built the layer while this one waited.
+        // While this process waited, another one may have built the layer.
         if layer::read_complete_record(&folder).is_ok() {
             return Ok(prepared(false));
         }
@@ -195,7 +196,7 @@ impl Backend for Native {
                 format!("cannot use the layer {}: {error}", folder.display()),
             )
             .cause(Cause::Gone)
-            .hint("it was removed during the run; the next try builds it again")
+            .hint("it was removed during the run; the next try rebuilds it")
         };
         let record = layer::read_record(&folder).map_err(gone)?;
         let archive = self.0.pin_base_archive(&record.base).await?;
@@ -251,16 +252,19 @@ impl Backend for Native {
     }
 }
 
-/// The purpose of a sandbox.
+/// What a sandbox is for.
 enum Kind<'a> {
-    /// For a trial: its limits, the host directories with hidden entries, and the trial's mounts.
+    /// For a trial. Contains its limits, the overlays that hide entries of host directories, and
+    /// the trial's mounts.
     Trial(&'a SandboxSpec, Vec<HostOverlay>, Vec<proctor_wire::BindMount>),
-    /// For the set-up of a layer. It has a network and writes to the layer's own tree.
+    /// For the set-up of a layer. The sandbox has network access and writes to the layer's own
+    /// tree.
     Build(&'a LayerBuild, Vec<proctor_wire::BindMount>),
 }
 
 impl Inner {
-    /// Returns the mutex shared by all tasks of this process that need the layer.
+    /// Returns the mutex for building a layer. All tasks in this process that need the layer share
+    /// it.
     fn build_mutex(&self, digest: &str) -> Arc<AsyncMutex<()>> {
         let mut building = self.building.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(turn) = building.get(digest).and_then(Weak::upgrade) {
@@ -272,9 +276,9 @@ impl Inner {
         turn
     }
 
-    /// Unpacks a base's archive once on this machine, and prevents its removal until the pin is
-    /// dropped. Other processes that need the archive wait, so that disk space and time are spent
-    /// only once. Returns `None` if the base is not an archive.
+    /// Makes sure that a base's archive is unpacked, and prevents its removal until the pin is
+    /// dropped. Other processes that need the archive wait, so it is unpacked only once. Returns
+    /// `None` if the base is not an archive.
     async fn ensure_unpacked(
         self: &Arc<Self>,
         base: &Base,
@@ -294,7 +298,7 @@ impl Inner {
         run_blocking(move || inner.unpack(archive)).await.map(Some)
     }
 
-    /// Unpacks an archive and returns a pin on it. Blocking. The caller must have the lock on the
+    /// Unpacks an archive and returns a pin on it. Blocking. The caller must hold the lock on the
     /// archive.
     fn unpack(&self, archive: PathBuf) -> Result<Arc<ArchivePin>, Fault> {
         let Self { cache, room, .. } = self;
@@ -302,10 +306,10 @@ impl Inner {
         archive::sweep(cache, &archive).map_err(wrong)?;
         let name = archive::name(cache, &archive);
         let name = name.map_err(|error| base::archive_fault(&archive, &error))?;
-        // Pin the archive first, so that no other process removes it to make room.
+        // Pin the archive first, so that another process that makes room does not remove it.
         let hold = room.pin(&name).map_err(wrong)?;
         if !archive::is_unpacked(cache, &archive) {
-            // The unpacked archive takes at least as much space.
+            // The unpacked archive needs at least as much space as the archive itself.
             let least = fs::metadata(&archive).map_or(0, |found| found.len());
             room.make_room(least).map_err(wrong)?;
         }
@@ -315,7 +319,7 @@ impl Inner {
         Ok(hold)
     }
 
-    /// Prevents the removal of an unpacked archive. Returns `None` if it does not exist.
+    /// Prevents an unpacked archive from being removed. Returns `None` if it does not exist.
     async fn pin_archive(self: &Arc<Self>, name: &str) -> Result<Option<Arc<ArchivePin>>, Fault> {
         let (inner, name) = (Arc::clone(self), name.to_owned());
         run_blocking(move || {
@@ -328,9 +332,9 @@ impl Inner {
         .await
     }
 
-    /// Prevents the removal of the archive of a layer's base. If the archive was removed to make
-    /// room, it is unpacked again. Returns `None` if the base is not an archive or the archive
-    /// can't be restored.
+    /// Prevents the archive of a layer's base from being removed. If it was already removed to make
+    /// room, unpacks it again. Returns `None` if the base is not an archive or if the archive can't
+    /// be restored.
     async fn pin_base_archive(
         self: &Arc<Self>,
         base: &ResolvedBase,
@@ -426,8 +430,8 @@ impl Inner {
             Kind::Trial(limits, ..) => {
                 enforcement.not_enforced.append(&mut group.missing);
                 if !group.has_pids && !ids::is_machine_root() {
-                    // Counted per user namespace, so it applies only to this sandbox. The machine's
-                    // root is exempt.
+                    // The kernel counts processes per user namespace, so this limit applies only to
+                    // this sandbox. It does not apply to the machine's root.
                     process_limit = Some(limits.processes + cgroup::OWN_PROCESSES);
                     enforcement.not_enforced.retain(|what| !what.starts_with("processes:"));
                 }
@@ -456,7 +460,8 @@ impl Inner {
             process_limit,
             without: self.without.clone(),
         };
-        // Creating a sandbox briefly needs several descriptors, and their number is limited.
+        // Creating a sandbox briefly needs several descriptors, so limit how many are created at
+        // once.
         let begun = Instant::now();
         let _turn = self.opening.acquire().await;
         let waited = begun.elapsed();
@@ -484,10 +489,10 @@ impl Inner {
     }
 }
 
-/// Kernel errors of programs that need a second user in a sandbox with only one.
+/// Errors from the kernel when a program needs a second user and the sandbox has only one.
 const MISSING_USER_ERRORS: [&str; 2] = ["Invalid argument", "Operation not permitted"];
 
-/// Adds the usual cause to a set-up line's fault if the sandbox had only one user.
+/// If the sandbox had only one user, adds a hint with the usual cause to a set-up line's fault.
 fn with_one_user_hint(fault: Fault, enforcement: &Enforcement) -> Fault {
     let mut entries = enforcement.not_enforced.iter();
     let one_user = entries.find(|entry| entry.starts_with(ids::ONE_USER));
@@ -495,7 +500,8 @@ fn with_one_user_hint(fault: Fault, enforcement: &Enforcement) -> Fault {
         Some(entry) if MISSING_USER_ERRORS.iter().any(|words| fault.what.contains(words)) => {
             let repair = find_hint(entry).unwrap_or_default();
             fault.hint(format!(
-                "`chown` and other users need an id range here ({entry}): {repair}, or run as root"
+                "programs that use a second user, such as `chown`, need an \
+                 id range ({entry}): {repair}, or run as root"
             ))
         }
         _ => fault,
@@ -503,14 +509,15 @@ fn with_one_user_hint(fault: Fault, enforcement: &Enforcement) -> Fault {
 }
 
 fn sweep(cache: &Path) -> io::Result<Vec<String>> {
-    // This includes groups of runtimes with other caches, because those caches may never be used
-    // again. The locks of the groups show which runtimes are dead. The list of groups in a cache is
-    // not used, because the cache may be a copy.
+    // Also sweep the groups of runtimes with other caches, because those caches may never be used
+    // again. The groups' locks show which runtimes are dead. The lists of groups in this cache are
+    // not used for this, because the cache may be a copy.
     let groups = cgroup::sweep();
     let mut out: Vec<String> = groups.iter().map(|group| group.display().to_string()).collect();
     for dead in registry::dead_entries(cache)? {
         out.extend(layer::sweep(cache, &dead.name)?);
-        // Only remove the entry once its groups are gone. Otherwise they would have no owner.
+        // Remove the entry only once its groups are gone. Otherwise, nothing would refer to them
+        // anymore.
         if dead.notes()?.iter().all(|group| !Path::new(group).exists()) {
             dead.remove_file()?;
         }

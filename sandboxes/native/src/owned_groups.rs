@@ -1,12 +1,12 @@
-//! Creates control groups from which any later runtime on the machine can tell whether their owner
-//! is alive.
+//! Creates control groups that are locked as long as their owner is alive, and removes groups that
+//! are not.
 //!
-//! A runtime locks the directory of its groups as long as it lives, and the kernel releases the
-//! lock however the runtime ends. So if a group can be locked, its owner is dead.
+//! A runtime keeps a lock on its groups' directory, and the kernel releases the lock however the
+//! runtime ends. So if another runtime can lock the directory, its owner is dead.
 //!
-//! It would not be enough to check the process id in the name. Process ids are reused, and an id
-//! means another process in another PID namespace. In contrast, all runtimes see the same locked
-//! directory.
+//! Checking the process id in the directory's name would not be enough. Process ids are reused, and
+//! an id means another process in another PID namespace. In contrast, all runtimes see the same
+//! lock on the directory.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -19,12 +19,12 @@ use std::{
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
-/// Prefix of a runtime's group name. Versions without locks used a dash instead of the dot; their
-/// groups are not touched.
+/// Prefix of the name of a runtime's group. Versions without locks used a dash instead of the dot;
+/// their groups are not removed.
 const PREFIX: &str = "proctor.";
 
-/// Maximum number of directories checked in one hierarchy. A typical machine has hundreds, a large
-/// one about ten thousand.
+/// Maximum number of directories to check in one hierarchy. A typical machine has hundreds of them,
+/// a large one about ten thousand.
 const MAX_FOLDERS: usize = 200_000;
 
 /// Returns the directory for a runtime's groups below a parent.
@@ -32,12 +32,13 @@ pub(crate) fn folder(parent: &Path, runtime: &str) -> PathBuf {
     parent.join(format!("{PREFIX}{runtime}"))
 }
 
-/// Creates and locks the directory. The runtime owns it as long as the file is open.
+/// Creates and locks the directory. The runtime owns the directory until the returned file is
+/// closed.
 pub(crate) fn claim(folder: &Path) -> io::Result<File> {
     loop {
         fs::create_dir(folder)?;
         let locked = File::open(folder).and_then(|file| file.lock().map(|()| file));
-        // A sweep may have removed the directory in between. Try again.
+        // A sweep may have removed the directory in between. If so, try again.
         match (locked, fs::metadata(folder)) {
             (Ok(file), Ok(found)) if file.metadata()?.ino() == found.ino() => return Ok(file),
             (_, Err(error)) if error.kind() == io::ErrorKind::NotFound => {}
@@ -50,9 +51,9 @@ pub(crate) fn claim(folder: &Path) -> io::Result<File> {
     }
 }
 
-/// Kills the processes in dead runtimes' groups below a hierarchy's mount point, and removes the
-/// groups. Returns the removed groups. If a group cannot be removed, this is only logged, because
-/// it is not a fault of this run.
+/// Kills the processes in dead runtimes' groups and removes these groups. Searches below a
+/// hierarchy's mount point. Returns the removed groups. A failure to remove a group is only logged,
+/// because it is not a fault of this run.
 pub(crate) fn sweep(mount_point: &Path) -> Vec<PathBuf> {
     let mut removed = Vec::new();
     let mut left = vec![mount_point.to_owned()];
@@ -84,8 +85,8 @@ pub(crate) fn sweep(mount_point: &Path) -> Vec<PathBuf> {
     removed
 }
 
-/// Removes the group if its owner is dead. Returns whether the group was removed. The group is
-/// locked meanwhile, so that no runtime can claim it.
+/// Removes the group if its owner is dead. Returns whether the group was removed. Holds the group's
+/// lock meanwhile, so that no runtime can claim the group.
 fn remove_dead(folder: &Path) -> io::Result<bool> {
     let user = geteuid();
     if !user.is_root() && fs::metadata(folder)?.uid() != user.as_raw() {
@@ -99,7 +100,7 @@ fn remove_dead(folder: &Path) -> io::Result<bool> {
     }
 }
 
-/// Kills all processes in a group and its subgroups, and removes them.
+/// Kills all processes in a group and its subgroups, and removes the groups.
 pub(crate) fn remove(folder: &Path) -> io::Result<()> {
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {
@@ -139,8 +140,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let inner = root.path().join("user.slice/app");
         fs::create_dir_all(&inner).unwrap();
-        // An owned group whose process id does not exist, and a dead group whose process id was
-        // reused.
+        // Create an owned group whose process id does not exist, and a dead group whose process id
+        // belongs to a live process.
         let owned = folder(&inner, "4194305-1-0");
         let lock = claim(&owned).unwrap();
         let used_again = folder(root.path(), &format!("{}-1-0", process::id()));
@@ -169,7 +170,7 @@ mod tests {
                 let folder = folder(root.path(), &format!("1-1-{number}"));
                 let lock = claim(&folder).unwrap();
                 std::thread::yield_now();
-                assert!(folder.exists(), "{number}: removed although owned");
+                assert!(folder.exists(), "{number}: removed, although it has an owner");
                 drop(lock);
             }
             end.store(true, std::sync::atomic::Ordering::Relaxed);

@@ -1,5 +1,6 @@
-//! Registers live runtimes. Each has a locked file in the cache, which distinguishes its sandboxes
-//! from the leftovers of dead runtimes. See [`RuntimeLock`] for what the lock proves.
+//! Registers live runtimes. Each runtime has a locked file in the cache, which distinguishes the
+//! sandboxes of live runtimes from what dead ones left behind. See [`RuntimeLock`] for what the
+//! lock proves.
 
 use std::{
     fs::{self, File},
@@ -10,11 +11,12 @@ use std::{
 
 use proctor_host::{DeadRuntime, RuntimeLock, dead_runtimes};
 
-/// This runtime's entry. It lists the control groups that it created, one path per line.
+/// This runtime's entry: a lock file that lists the control groups that the runtime created, one
+/// path per line.
 pub(crate) struct Entry {
     lock: RuntimeLock,
     groups: Mutex<Vec<PathBuf>>,
-    /// Locks of its control groups; see [`crate::owned_groups`].
+    /// The locks on the control groups; see [`crate::owned_groups`].
     locks: Mutex<Vec<File>>,
 }
 
@@ -24,7 +26,7 @@ impl Entry {
         Ok(Self { lock, groups: Mutex::default(), locks: Mutex::default() })
     }
 
-    /// Returns a name that is unique among runtimes.
+    /// Returns the runtime's unique name.
     pub(crate) fn name(&self) -> &str {
         self.lock.name()
     }
@@ -35,7 +37,7 @@ impl Entry {
         self.lock.note(&group.display().to_string())
     }
 
-    /// Keeps a lock as long as the runtime and its sandboxes live.
+    /// Holds a lock on a control group as long as the runtime or one of its sandboxes lives.
     pub(crate) fn keep_lock(&self, lock: File) {
         self.locks.lock().unwrap_or_else(PoisonError::into_inner).push(lock);
     }
@@ -54,8 +56,8 @@ impl Drop for Entry {
     }
 }
 
-/// Returns the entries of dead runtimes in a cache. Each entry is locked, so that two sweeps don't
-/// process the same entry.
+/// Returns the entries of dead runtimes in a cache. Each entry is locked, so that no other sweep
+/// processes it at the same time.
 pub(crate) fn dead_entries(cache: &Path) -> io::Result<Vec<DeadRuntime>> {
     dead_runtimes(&folder(cache))
 }

@@ -1,4 +1,4 @@
-//! One open sandbox.
+//! An open native sandbox.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,21 +21,21 @@ pub(crate) struct NativeSandbox {
     handle: Arc<SandboxHandle>,
     enforcement: Enforcement,
     held: Option<HostResources>,
-    /// Time that the sandbox waited for its turn to be created.
+    /// How long the sandbox waited for its turn to be created.
     waited: Duration,
 }
 
-/// The host resources of a sandbox.
+/// What a sandbox uses on the host: its helper, its control groups and its archive.
 pub(crate) struct HostResources {
     pub(crate) helper: Helper,
     pub(crate) group: Group,
-    /// Prevents the removal of the archive of its root.
+    /// Prevents the removal of the archive that contains the sandbox's root.
     pub(crate) archive: Option<Arc<ArchivePin>>,
 }
 
-/// The kernel's information about a sandbox's end.
+/// What the kernel reports about a sandbox that has ended.
 pub(crate) struct KernelDiagnostics {
-    /// `None` if memory is not limited.
+    /// The memory counters; `None` if memory is not limited.
     pub(crate) memory: Option<MemoryEvents>,
 }
 
@@ -46,7 +46,7 @@ impl FailureDiagnostics for KernelDiagnostics {
         killed.then(|| "the kernel killed it at the memory limit".to_owned())
     }
 
-    /// Always true, because files are stored in memory that only this sandbox uses.
+    /// Always `true`: the sandbox's files are in memory that only this sandbox uses.
     async fn has_filled_disk(&self) -> bool {
         true
     }
@@ -62,7 +62,7 @@ impl NativeSandbox {
         Self { handle, enforcement, held: Some(held), waited }
     }
 
-    /// Prevents the removal of an archive until the sandbox has ended.
+    /// Prevents an archive from being removed until the sandbox has ended.
     pub(crate) fn set_archive(&mut self, archive: Option<Arc<ArchivePin>>) {
         if let Some(held) = &mut self.held {
             held.archive = archive;
@@ -71,8 +71,8 @@ impl NativeSandbox {
 }
 
 impl HostResources {
-    /// Ends the sandbox and releases its resources. The overlay and its memory are freed with the
-    /// namespace.
+    /// Ends the sandbox and releases its resources. The kernel frees the overlay and its memory
+    /// with the namespace.
     pub(crate) async fn release(mut self) -> Result<(), Fault> {
         if !self.helper.exits_within(GRACE).await {
             self.kill().await;
@@ -87,8 +87,8 @@ impl HostResources {
     }
 
     async fn kill(&mut self) {
-        // The sandbox's first process ends with the helper, and all others end with the first
-        // process.
+        // The sandbox's first process ends with the helper, and all other processes end with the
+        // first one.
         self.helper.kill();
         let _ = self.helper.exits_within(GRACE).await;
     }
@@ -128,7 +128,7 @@ impl Sandbox for NativeSandbox {
 
     async fn close(&mut self) -> Result<(), Fault> {
         let Some(held) = self.held.take() else { return Ok(()) };
-        // Ignore errors: a sandbox that no longer exists need not shut down.
+        // Ignore errors: a sandbox that no longer exists doesn't need to shut down.
         let _ = timeout(GRACE, self.handle.shutdown()).await;
         held.release().await
     }
@@ -137,13 +137,13 @@ impl Sandbox for NativeSandbox {
 impl Drop for NativeSandbox {
     fn drop(&mut self) {
         let Some(held) = self.held.take() else { return };
-        // Wait for the helper and the groups' processes in a thread, because the async runtime may
-        // be shutting down too.
+        // Wait in a thread for the helper and for the processes in the groups, because the async
+        // runtime may be shutting down too.
         let HostResources { mut helper, mut group, archive } = held;
         helper.kill();
         cleanup::spawn(move || {
             drop(helper);
-            // The sandbox has ended, so the archive may be removed.
+            // The sandbox has ended, so the archive may be removed now.
             drop(archive);
             if let Err(error) = group.remove() {
                 tracing::warn!(%error, "cannot remove a sandbox's control group");

@@ -1,4 +1,4 @@
-//! Files of the host that are available during the set-up of an environment.
+//! Provides files from the host while an environment is set up.
 
 use std::{
     fs, io,
@@ -11,8 +11,8 @@ use proctor_wire::BindMount;
 
 use crate::mounts::to_raw_path;
 
-/// Returns mounts of the host's registry settings, certificates and name resolution for a set-up.
-/// The mounts end with the set-up, so nothing remains in the layer.
+/// Returns mounts of the host's registry settings, certificates and resolver configuration. The
+/// mounts end with the set-up, so nothing remains in the layer.
 pub(crate) fn setup_binds(folder: &Path, base: &Base) -> io::Result<Vec<BindMount>> {
     fs::create_dir_all(folder)?;
     let mut binds = Vec::new();
@@ -22,7 +22,7 @@ pub(crate) fn setup_binds(folder: &Path, base: &Base) -> io::Result<Vec<BindMoun
         binds.push(BindMount::new(to_raw_path(&from), to_raw_path(&to)));
     }
     if !matches!(base, Base::Host) {
-        // A host base already contains the folder if it is below `/opt`.
+        // A host base already contains the wheel directory if it is below `/opt`.
         let wheels = std::env::var("PIP_FIND_LINKS").map(PathBuf::from);
         if let Ok(wheels) = wheels
             && wheels.is_absolute()
@@ -34,7 +34,7 @@ pub(crate) fn setup_binds(folder: &Path, base: &Base) -> io::Result<Vec<BindMoun
     Ok(binds)
 }
 
-/// Removes the empty files that served as mount points from a layer's tree.
+/// Removes the empty files in a layer's tree that served as mount points.
 pub(crate) fn sweep_mount_points(tree: &Path, binds: &[BindMount]) -> io::Result<()> {
     for bind in binds {
         let Ok(inner) = std::str::from_utf8(bind.to.as_bytes()) else { continue };
@@ -42,7 +42,7 @@ pub(crate) fn sweep_mount_points(tree: &Path, binds: &[BindMount]) -> io::Result
         match fs::symlink_metadata(&path) {
             Ok(found) if found.is_file() && found.len() == 0 => fs::remove_file(&path)?,
             Ok(found) if found.is_dir() => {
-                // This fails if the directory is not empty, as intended.
+                // Removing a directory fails if it is not empty, as intended.
                 let _ = fs::remove_dir(&path);
             }
             _ => {}

@@ -1,19 +1,19 @@
-//! Divides a sandbox's memory.
+//! Divides a sandbox's memory between files and processes.
 
 use proctor_sandbox_api::Enforcement;
 use proctor_types::SandboxSpec;
 
-/// Maximum bytes of `/dev/shm`, as in Docker.
+/// Maximum size of `/dev/shm` in bytes, the same as in Docker.
 const SHM_BYTES: u64 = 64 << 20;
 
-/// Average bytes per written file, from which the number of files is derived. Source trees have
-/// about this average.
+/// Average size of a written file in bytes. The limit on the number of files is derived from it.
+/// Source trees have about this average.
 const BYTES_PER_FILE: u64 = 8 << 10;
 
-/// The minimum number of files in a sandbox.
+/// The lowest limit on the number of files in a sandbox.
 const MIN_FILES: u64 = 4_096;
 
-/// How much a sandbox may write to memory.
+/// How much a sandbox may write to files that are stored in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Share {
     pub(crate) disk_bytes: u64,
@@ -21,11 +21,11 @@ pub(crate) struct Share {
     pub(crate) shm_bytes: u64,
 }
 
-/// Divides the sandbox's memory. If it is limited, written files (each with about 1.5 KB of kernel
-/// memory) and shared memory must leave some of it to processes.
+/// Divides the sandbox's memory. If memory is limited, written files (each needs about 1.5 KB of
+/// kernel memory) and shared memory must leave some of it for processes.
 ///
-/// This way, a program that fills the disk gets an error. Otherwise the kernel would kill the
-/// program and finally the agent.
+/// So if a program fills the disk, it gets an error. Otherwise, the kernel would kill the program
+/// and finally the agent.
 pub(crate) fn divide_memory(
     limits: &SandboxSpec,
     memory_is_held: bool,

@@ -1,4 +1,4 @@
-//! Copies, removes and moves file trees on the host.
+//! Copies, removes and moves directory trees on the host.
 
 use std::{
     fs, io,
@@ -10,14 +10,14 @@ use rustix::process::geteuid;
 
 use crate::mapped_removal;
 
-/// Copies a tree: directories, files with their modes and times, and links as links. Sockets, pipes
-/// and devices are skipped because they are not source code.
+/// Copies a tree: directories, files with their modes and times, and links as links. Skips sockets,
+/// pipes and devices, because they are not source code.
 pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     copy_with_handler(from, to, &mut |_, error| Err(error))
 }
 
-/// Copies a tree like [`copy`] but skips what this user cannot read. Returns the skipped paths:
-/// files, and directories, which are created but left empty.
+/// Copies a tree like [`copy`], but skips what this user cannot read. Returns the skipped paths. A
+/// skipped directory is created but left empty.
 pub(crate) fn copy_readable(from: &Path, to: &Path) -> io::Result<Vec<PathBuf>> {
     let mut missing = Vec::new();
     copy_with_handler(from, to, &mut |path, error| match error.kind() {
@@ -30,7 +30,7 @@ pub(crate) fn copy_readable(from: &Path, to: &Path) -> io::Result<Vec<PathBuf>> 
     Ok(missing)
 }
 
-/// Called for a path that cannot be read.
+/// A function that is called for each path that cannot be read.
 type UnreadableHandler<'a> = &'a mut dyn FnMut(&Path, io::Error) -> io::Result<()>;
 
 fn copy_with_handler(from: &Path, to: &Path, unread: UnreadableHandler<'_>) -> io::Result<()> {
@@ -56,7 +56,8 @@ fn copy_with_handler(from: &Path, to: &Path, unread: UnreadableHandler<'_>) -> i
                 continue;
             }
             let file = fs::OpenOptions::new().append(true).open(&target);
-            // A read-only file gets a new modification time, but nothing depends on it.
+            // Setting the time fails if the file is read-only. Ignore this, because nothing depends
+            // on the time.
             if let Ok(file) = file {
                 file.set_modified(found.modified()?)?;
             }
@@ -65,8 +66,8 @@ fn copy_with_handler(from: &Path, to: &Path, unread: UnreadableHandler<'_>) -> i
     fs::set_permissions(to, fs::metadata(from)?.permissions())
 }
 
-/// Removes a tree, including directories without permissions that an overlay left and files of
-/// mapped ids. Succeeds if the tree does not exist.
+/// Removes a tree, including files of mapped ids and directories that an overlay left without
+/// permissions. Succeeds if the tree does not exist.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -95,7 +96,7 @@ fn unlock(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Moves a finished directory to its final location. Succeeds if another process has already placed
+/// Moves a finished directory to its final location. Succeeds if another process has already put
 /// the same content there.
 pub(crate) fn publish(made: &Path, place: &Path) -> io::Result<()> {
     match fs::rename(made, place) {
@@ -137,7 +138,7 @@ mod tests {
         let to = folder.path().join("to");
         let missing = copy_readable(&from, &to).unwrap();
         assert!(to.join("open").is_file());
-        // Root can access everything.
+        // Nothing is skipped if this process is root, because root can read everything.
         if geteuid().is_root() {
             assert!(missing.is_empty());
         } else {

@@ -1,4 +1,5 @@
-//! Tests attacks on native sandboxes. They must fail with the defences and succeed without them.
+//! Tests attacks in native sandboxes. Attacks must fail, and must succeed if their defences are
+//! disabled.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 
@@ -35,8 +36,7 @@ async fn prepare_environment(native: &Native) -> PreparedEnvironment {
     native.prepare(&spec).await.unwrap()
 }
 
-/// Lists the resources of this process's sandboxes: helpers, control groups, and mounts below the
-/// cache.
+/// Lists what this process's sandboxes use: helpers, control groups, and mounts below the cache.
 fn list_resources(cache: &Path) -> Vec<String> {
     let own = std::process::id();
     let mut held: Vec<String> = fs::read_dir("/proc")
@@ -46,7 +46,8 @@ fn list_resources(cache: &Path) -> Vec<String> {
             let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
             let (_, rest) = stat.rsplit_once(')')?;
             let parent: u32 = rest.split_whitespace().nth(1)?.parse().ok()?;
-            // Attacks as a normal user may run at the same time.
+            // Skip the helpers of other caches: the test as an unprivileged user may run at the
+            // same time.
             let other = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
             let is_sandbox = parent == own && !other.contains("as_a_common_user");
             is_sandbox.then(|| format!("process {}", entry.file_name().display()))
@@ -67,7 +68,8 @@ fn list_resources(cache: &Path) -> Vec<String> {
     held
 }
 
-/// Runs all attacks. At most `skips` may be skipped because their limit is not enforced here.
+/// Runs all attacks. At most `skips` of them may be skipped because their limit is not enforced on
+/// this machine.
 async fn assert_attacks_fail(name: &str, skips: usize) {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
@@ -86,8 +88,8 @@ async fn native_attacks_are_withstood() {
     assert_attacks_fail("native attack", skips).await;
 }
 
-/// Attacks that list their defences must succeed if these are disabled. This proves that the
-/// attacks are real.
+/// If the defences that an attack lists are disabled, the attack must succeed. This proves that the
+/// attack is real.
 #[tokio::test(flavor = "multi_thread")]
 async fn native_attacks_succeed_without_their_defences() {
     if !rustix::process::geteuid().is_root() {
@@ -108,22 +110,22 @@ async fn native_attacks_succeed_without_their_defences() {
     assert!(withstood.is_empty(), "{withstood:#?}");
 }
 
-/// The next test runs this test as a normal user.
+/// The next test runs this function as an unprivileged user.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "run by native_attacks_are_withstood_without_root in a process of its own"]
 async fn as_a_common_user() {
     assert_attacks_fail("native rootless attack", usize::MAX).await;
 }
 
-/// Runs as `nobody`, with one id in a user namespace and no control groups. The limits that are not
-/// enforced are reported.
+/// Runs the attacks as `nobody`, with one id in a user namespace and no control groups. Limits that
+/// are not enforced must be listed.
 #[test]
 fn native_attacks_are_withstood_without_root() {
     let test = "native_attacks_are_withstood_without_root";
     if !rustix::process::geteuid().is_root() {
         return not_run(test, "ROOT", "only root can become another user");
     }
-    // Other users may not be able to access this binary's directory.
+    // Copy this binary, because other users may not be able to access its directory.
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let binary = folder.path().join("attacks");

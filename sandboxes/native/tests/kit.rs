@@ -1,4 +1,4 @@
-//! Runs the conformance kit on native sandboxes and prints the checks with their times.
+//! Runs the conformance kit in native sandboxes and prints each check's duration.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ async fn native_conformance() {
     proctor_conformance::announce("native", &results);
     let checks = proctor_conformance::checks();
     assert!(checks.len() >= 40, "{} checks", checks.len());
-    // Without root some limits cannot be enforced, and their checks are skipped.
+    // Without root, some limits cannot be enforced, so their checks are skipped.
     let skips = if std::env::var_os("PROCTOR_REQUIRE_ROOT").is_some() { 0 } else { usize::MAX };
     let missed =
         proctor_conformance::find_unproven(checks.iter().map(|check| check.name), skips, &results);

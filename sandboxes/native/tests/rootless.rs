@@ -1,7 +1,7 @@
-//! Tests native sandboxes of users other than root, with one id and with a range of ids.
+//! Tests native sandboxes as users other than root, with a single id and with a range of ids.
 //!
-//! When started by root, each test runs itself again as such a user, from a copy of the test binary
-//! in that user's directory.
+//! If root starts a test, the test runs itself as such a user, from a copy of the test binary in
+//! that user's directory.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 
@@ -28,13 +28,14 @@ use proctor_types::SandboxSpec;
 use rustix::process::{Resource, Rlimit, geteuid, setrlimit};
 use users::User;
 
-/// Set for a test that root started as another user.
+/// This variable is set in a test process that root started as another user.
 const STARTED: &str = "PROCTOR_TEST_ROOTLESS";
 
-/// A directory that root prepared for the test.
+/// The variable with a directory that root prepared for the test.
 const ROOTFS: &str = "PROCTOR_TEST_ROOTFS";
 
-/// Returns whether the test is finished: root has run it as `user`, or could not do so.
+/// Runs the test as `user` if this process is root. Returns whether the test is finished, because
+/// it has run or cannot run.
 fn has_run_as(user: Option<User>, test: &str, rootfs: Option<&Path>) -> bool {
     if env::var_os(STARTED).is_some() {
         assert!(!geteuid().is_root());
@@ -43,8 +44,8 @@ fn has_run_as(user: Option<User>, test: &str, rootfs: Option<&Path>) -> bool {
     let (Some(()), Some(user)) = (users::if_root(test), user) else { return true };
     let home = tempfile::tempdir().unwrap();
     let program = home.path().join("test");
-    // Don't use `fs::copy`: a process that another test starts meanwhile would inherit the open
-    // file, and the kernel would refuse to execute the copy ("Text file busy").
+    // Don't use `fs::copy`: another test may start a process meanwhile, which would inherit the
+    // open file. The kernel would then refuse to execute the copy ("Text file busy").
     let copied =
         Process::new("cp").arg(env::current_exe().unwrap()).arg(&program).status().unwrap();
     assert!(copied.success());
@@ -98,19 +99,19 @@ async fn shell(sandbox: &dyn Sandbox, line: &str, user: Option<&str>) -> String 
     format!("{}{}", done.stdout.text(), done.stderr.text())
 }
 
-/// Returns the entry of a sandbox's enforcement with this prefix.
+/// Returns the entry of the sandbox's enforcement that has this prefix.
 fn entry<'a>(sandbox: &'a dyn Sandbox, begin: &str) -> Option<&'a String> {
     sandbox.enforcement().not_enforced.iter().find(|entry| entry.starts_with(begin))
 }
 
-/// Returns the names in a cache directory that do not end with `.lock`.
+/// Returns the names in a cache directory, except those that end with `.lock`.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.filter(|name| !name.ends_with(".lock")).collect()
 }
 
-/// Runs the kit. Only checks of limits that the sandbox lists as not enforced may be skipped.
+/// Runs the kit. A check may be skipped only if its limit starts with an entry of `may_skip`.
 async fn assert_kit_passes(name: &str, may_skip: &[&str]) {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
@@ -154,7 +155,7 @@ async fn id_range_provides_other_users_and_their_files_can_be_removed() {
     let layers = cache.path().join("layers");
     let give = "mkdir -m 700 /home/u && touch /home/u/f && chown -R 1000:1001 /home/u";
     native.prepare(&spec(Base::Host, &[give, "false"])).await.unwrap_err();
-    assert_eq!(names(&layers), [""; 0], "a failed layer with files of others is removed");
+    assert_eq!(names(&layers), [""; 0], "a failed layer must be removed");
 
     let prepared = native.prepare(&spec(Base::Host, &[give])).await.unwrap();
     let mut sandbox = open(&native, &prepared).await;
@@ -205,7 +206,7 @@ async fn unmappable_id_range_leaves_one_id() {
     if has_run_as(users::ranged(test), test, None) {
         return;
     }
-    // Disable set-uid programs. This applies to the current thread, which starts the agent.
+    // Disable set-uid programs for the current thread, which starts the agent.
     rustix::thread::set_no_new_privs(true).unwrap();
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
@@ -239,8 +240,8 @@ async fn lower_process_limit_of_the_user_is_kept_and_recorded() {
     sandbox.close().await.unwrap();
 }
 
-/// Creates a root file system with a shell and a few programs. One file and one directory are
-/// accessible only to root.
+/// A shell script that creates a root file system with a shell and a few programs. One file and one
+/// directory are accessible only to root.
 const MAKE_ROOTFS: &str = r#"set -e
 cd "$1"
 mkdir -p bin etc tmp root
@@ -286,13 +287,13 @@ async fn foreign_root_file_system_is_copied() {
     assert!(said.contains("/etc/secret") && said.contains("/root"), "{said}");
     sandbox.close().await.unwrap();
     assert_eq!(fs::read_to_string(rootfs.join("etc/passwd")).unwrap().lines().count(), 1);
-    // The root file system is copied only once.
+    // The root file system must be copied only once.
     let again = native.prepare(&spec(base, &["echo built > /etc/built"])).await.unwrap();
     assert_eq!((again.built, again.digest), (false, prepared.digest));
 }
 
-/// Creates an image archive of that root file system, with a directory that only root could write
-/// to.
+/// A shell script that creates an image archive of that root file system. It contains a directory
+/// that only root could write to.
 const MAKE_ARCHIVE: &str = r#"set -e
 cd "$1"
 chmod 555 bin
@@ -331,8 +332,8 @@ async fn image_with_read_only_folders_is_unpacked_without_root() {
     for kept in native.cache_entries().await.unwrap() {
         assert!(native.discard(&kept).await.unwrap(), "{}", kept.what);
     }
-    // The lock file of an archive is never removed. Otherwise, a process that has just opened it
-    // would lock a file that no other process sees.
+    // An archive's lock file is never removed. Otherwise, a process that has just opened it would
+    // lock a file that no other process sees.
     let mut left = names(&cache.path().join("bases"));
     left.retain(|name| !name.starts_with(".in-use-"));
     assert_eq!(left, [""; 0]);

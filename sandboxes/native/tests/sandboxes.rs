@@ -1,5 +1,5 @@
-//! Tests native sandboxes on this machine: layers, archives, limits, and leftovers of killed
-//! runtimes.
+//! Tests native sandboxes on this machine: layers, archives, limits, and what killed runtimes leave
+//! behind.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 
@@ -83,7 +83,7 @@ async fn layer_is_built_once_with_source_and_setup() {
     assert_ne!(native.prepare(&spec).await.unwrap().digest, first.digest);
 }
 
-/// Tasks that wait for a layer must not occupy all threads of the blocking pool.
+/// Tasks that wait for a layer must not occupy all threads of the runtime's blocking pool.
 #[test]
 fn more_tasks_than_blocking_threads_can_wait_for_one_layer() {
     let cache = tempfile::tempdir().unwrap();
@@ -98,7 +98,7 @@ fn more_tasks_than_blocking_threads_can_wait_for_one_layer() {
         }
         tokio::time::timeout(Duration::from_secs(60), tasks.join_all()).await
     });
-    // Threads that wait for a lock would prevent the runtime from shutting down.
+    // If a thread waited for a lock, dropping the runtime would hang.
     runtime.shutdown_background();
     let built = built.unwrap();
     assert_eq!(built.into_iter().filter(|one| one.as_ref().unwrap().built).count(), 1);
@@ -155,8 +155,8 @@ async fn archive_needs_neither_shell_nor_libc() {
     let folder = tempfile::tempdir().unwrap();
     let archive = save(folder.path());
     let native = Native::new(folder.path().join("cache")).unwrap();
-    // Also test the output of `docker save | gzip` and `docker save | zstd`, if the programs are
-    // installed.
+    // If gzip and zstd are installed, also test archives as `docker save | gzip` and `docker save |
+    // zstd` write them.
     let mut archives = vec![archive.clone()];
     for (program, ending) in [("gzip", "gz"), ("zstd", "zst")] {
         let done = Process::new(program).args(["-q", "-k", "-f"]).arg(&archive).status();
@@ -177,8 +177,8 @@ async fn archive_needs_neither_shell_nor_libc() {
     }
 }
 
-/// A process waits while another one unpacks the archive, and removes the leftovers of a killed
-/// process.
+/// A process waits while another process unpacks the archive. It removes what a killed process left
+/// behind.
 #[tokio::test]
 async fn archive_is_unpacked_by_one_process_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
@@ -194,15 +194,15 @@ async fn archive_is_unpacked_by_one_process_at_a_time() {
     let native = Native::new(folder.path().join("cache")).unwrap();
     let spec = spec(Base::Archive(archive), &[]);
     let waiting = tokio::time::timeout(Duration::from_millis(600), native.prepare(&spec)).await;
-    assert!(waiting.is_err(), "did not wait for the other process's lock");
+    assert!(waiting.is_err(), "the process did not wait for the lock");
     assert!(left.exists());
     other.unlock().unwrap();
     native.prepare(&spec).await.unwrap();
     assert!(!left.exists());
 }
 
-/// The cache has no space for a second archive. So archives evict each other, except for an archive
-/// that a sandbox uses.
+/// The cache has no space for another archive. So archives evict each other, except for one that a
+/// sandbox uses.
 #[tokio::test]
 async fn evicted_archive_is_unpacked_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -212,7 +212,7 @@ async fn evicted_archive_is_unpacked_again() {
         let place = folder.path().join(number.to_string());
         fs::create_dir(&place).unwrap();
         let archive = save(&place);
-        // Zeros after the end of a tar file change nothing but its digest.
+        // Zeros at the end of a tar file change its digest and nothing else.
         let zeros = vec![0; 512 * number];
         fs::OpenOptions::new().append(true).open(&archive).unwrap().write_all(&zeros).unwrap();
         spec(Base::Archive(archive), &[])
@@ -278,8 +278,8 @@ async fn sandbox_root_cannot_change_the_host() {
     sandbox.close().await.unwrap();
 }
 
-/// The path of the host's cache must not appear in any `/proc` file that a sandbox process can read
-/// about itself, the agent or the mounts.
+/// The path of the host's cache must not appear in any `/proc` file about the process itself, the
+/// agent or the mounts that a process in the sandbox can read.
 #[tokio::test]
 async fn proc_reveals_no_host_path() {
     let cache = tempfile::tempdir().unwrap();
@@ -287,7 +287,7 @@ async fn proc_reveals_no_host_path() {
     let prepared = native.prepare(&spec(Base::Host, &[])).await.unwrap();
     let mut sandbox = native.open(&sandbox_request(&prepared)).await.unwrap();
     let name = cache.path().file_name().unwrap().to_str().unwrap();
-    // Use a pattern that does not match the command line of the search itself.
+    // Use a pattern that does not match its own text in the search's command line.
     let pattern = name.replacen(&name[1..2], &format!("[{}]", &name[1..2]), 1);
     let look = format!(
         "for f in /proc/1/* /proc/self/* /proc/*; do [ -f $f ] && timeout 2 grep -al '{pattern}' $f; \
@@ -309,7 +309,7 @@ async fn limits_are_enforced_or_listed_as_not_enforced() {
     if !missing.contains("memory:") {
         let hog = "python3 -c 'x = bytearray(400 << 20); print(len(x))'";
         let done = sandbox.handle().run(Command::shell(hog)).await.unwrap();
-        assert_ne!(done.exited.code, Some(0), "400 MiB in a sandbox of 256");
+        assert_ne!(done.exited.code, Some(0), "400 MiB were allocated with a limit of 256 MiB");
     }
     if !missing.contains("processes:") {
         let many = "for i in $(seq 200); do sleep 5 & done 2>&1";
@@ -319,7 +319,7 @@ async fn limits_are_enforced_or_listed_as_not_enforced() {
     sandbox.close().await.unwrap();
 }
 
-/// Prints the median time of opening a sandbox and running one command in it; the target is 25 ms.
+/// Prints the median time for opening a sandbox and running one command in it. The target is 25 ms.
 #[tokio::test]
 async fn sandbox_opens_quickly() {
     let cache = tempfile::tempdir().unwrap();
@@ -338,12 +338,12 @@ async fn sandbox_opens_quickly() {
     took.sort();
     let (ran, opened, closed) = took[took.len() / 2];
     println!("open {opened:?}, first command done {ran:?}, closed {closed:?} (medians of 21)");
-    // Test machines are shared and test builds are slow, so the bound is high. Only a broken design
+    // Test machines are shared and test builds are slow, so the limit is high. Only a broken design
     // exceeds it.
     assert!(ran < Duration::from_millis(250), "{ran:?}");
 }
 
-/// A runtime in the middle of a trial, which other tests kill.
+/// Not a test, but a runtime in the middle of a trial, which other tests kill.
 #[tokio::test]
 #[ignore = "run by tests of killed runtimes in a process of its own"]
 async fn hold_a_sandbox() {
@@ -352,8 +352,8 @@ async fn hold_a_sandbox() {
     let native = Native::new(cache).unwrap();
     let prepared = native.prepare(&spec(Base::Host, &[])).await.unwrap();
     let sandbox = native.open(&sandbox_request(&prepared)).await.unwrap();
-    // Start it in its own session, because the command's process group is killed when the command
-    // ends.
+    // Start the process in its own session, because the command's process group is killed when the
+    // command ends.
     let line = format!(
         "setsid sh -c 'touch /up; exec sleep {seconds}' & until [ -e /up ]; do sleep 0.01; done"
     );
@@ -362,7 +362,7 @@ async fn hold_a_sandbox() {
     tokio::time::sleep(Duration::from_secs(600)).await;
 }
 
-/// Starts a runtime and sweeps. Run by a test in another PID namespace.
+/// Not a test: starts a runtime and sweeps. A test runs this function in another PID namespace.
 #[tokio::test]
 #[ignore = "run by live_runtime_is_not_swept_across_pid_namespaces in a process of its own"]
 async fn sweep_once() {
@@ -370,11 +370,12 @@ async fn sweep_once() {
     println!("SWEPT {:?}", Native::new(cache).unwrap().sweep().await.unwrap());
 }
 
-/// A command prefix that runs a process in its own PID namespace, which ends with the process.
+/// A command prefix that starts a process in its own PID namespace. The namespace ends with the
+/// process.
 const OTHER_NAMESPACE: [&str; 5] = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
 
-/// Returns a command that runs one of this binary's ignored tests in a separate process, prefixed
-/// by `before`.
+/// Returns a command that runs one of this binary's ignored tests in a separate process. `before`
+/// is a command prefix.
 fn separate_test_process(before: &[&str], test: &str, cache: &Path) -> Process {
     let own = std::env::current_exe().unwrap();
     let words = before.iter().map(PathBuf::from).chain([own]);
@@ -388,7 +389,7 @@ fn separate_test_process(before: &[&str], test: &str, cache: &Path) -> Process {
     process
 }
 
-/// A runtime in the middle of a trial.
+/// A separate process with a runtime in the middle of a trial.
 struct Holder {
     child: std::process::Child,
     seconds: &'static str,
@@ -397,7 +398,8 @@ struct Holder {
 }
 
 impl Holder {
-    /// `seconds` is an unusual argument that identifies the process in its sandbox.
+    /// Starts the process. `seconds` is an unusual argument that identifies the command in its
+    /// sandbox.
     fn start(before: &[&str], cache: &Path, seconds: &'static str) -> Self {
         let mut child = separate_test_process(before, "hold_a_sandbox", cache)
             .env("PROCTOR_TEST_SLEEP", seconds)
@@ -430,7 +432,8 @@ impl Holder {
             .count()
     }
 
-    /// Asserts that the groups of its sandboxes and their processes still exist.
+    /// Asserts that the control groups of the runtime's sandboxes and the processes in them still
+    /// exist.
     fn assert_spared(&self, swept: &[String]) {
         for group in self.groups.iter().filter(|group| group.exists()) {
             assert!(!swept.contains(&group.display().to_string()), "{swept:?}");
@@ -440,8 +443,8 @@ impl Holder {
         assert_eq!(self.count_sleepers(), 1);
     }
 
-    /// Kills the runtime with SIGKILL, like the kernel's out-of-memory killer. None of its own code
-    /// runs afterwards.
+    /// Kills the runtime with SIGKILL, as the kernel does if memory runs out. None of the runtime's
+    /// code runs afterwards.
     fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -452,9 +455,9 @@ impl Holder {
         }
     }
 
-    /// Sweeps until the runtime's control groups are gone. If the runtime was killed together with its
-    /// PID namespace, it holds its lock until every process in the namespace has ended. A sweep before
-    /// that skips the groups.
+    /// Sweeps until the runtime's control groups are gone. If the runtime was killed with its PID
+    /// namespace, its lock is held until every process in the namespace has ended. An earlier sweep
+    /// skips the groups.
     async fn assert_swept(&self, native: &Native) {
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
@@ -500,19 +503,20 @@ async fn killed_runtime_is_swept_by_runtime_with_another_cache() {
     assert!(holder.entry.exists(), "the entry in the other cache must be kept");
 }
 
-/// A run that starts with a copy of a live run's cache finds its entries but not their locks.
+/// A run that starts with a copy of a live run's cache finds the live run's entries but not its
+/// locks.
 #[tokio::test]
 async fn live_runtime_is_not_swept_by_runtime_with_a_copy_of_its_cache() {
     let cache = tempfile::tempdir().unwrap();
     let mut holder = Holder::start(&[], cache.path(), "4246");
     let name = holder.entry.file_name().unwrap().to_str().unwrap().to_owned();
-    // A layer that the live runtime is building.
+    // A layer that the live runtime is still building.
     let building = cache.path().join(format!("layers/.building-{name}-0123456789abcdef"));
     fs::create_dir_all(building.join("tree")).unwrap();
     let beside = tempfile::tempdir().unwrap();
     for (kind, arguments) in [("copy", "-a"), ("dereferenced", "-rL"), ("linked", "-al")] {
         let other = match kind {
-            // Hard links cannot cross file systems, so use the same one.
+            // Hard links cannot cross file systems, so use the same file system.
             "linked" => cache.path().join("linked"),
             _ => beside.path().join(kind),
         };
@@ -532,8 +536,8 @@ async fn live_runtime_is_not_swept_by_runtime_with_a_copy_of_its_cache() {
     assert!(!holder.entry.exists() && !building.exists(), "a dead runtime must be swept");
 }
 
-/// In its own PID namespace the runtime has a different process id, which belongs to another
-/// process here.
+/// In its own PID namespace, the runtime has a different process id, which may belong to another
+/// process outside.
 #[tokio::test]
 async fn live_runtime_is_not_swept_across_pid_namespaces() {
     let probe = Process::new(OTHER_NAMESPACE[0]).args(&OTHER_NAMESPACE[1..]).arg("true").output();
@@ -559,7 +563,7 @@ async fn live_runtime_is_not_swept_across_pid_namespaces() {
     outside.assert_swept(&native).await;
 }
 
-/// Creates an image archive in the format of `docker save` whose only file is the agent.
+/// Creates an image archive in the format of `docker save`. Its only file is the agent.
 fn save(folder: &Path) -> PathBuf {
     let mut layer = tar::Builder::new(Vec::new());
     put(&mut layer, "bin/agentd", agent());
@@ -579,8 +583,8 @@ fn put(tar: &mut tar::Builder<Vec<u8>>, path: &str, bytes: &[u8]) {
     tar.append_data(&mut header, path, bytes).unwrap();
 }
 
-/// The end of a sandbox is attributed to its content only if the kernel killed one of its processes
-/// at the memory limit.
+/// A sandbox's end is attributed to its content only if the kernel killed one of its processes at
+/// the memory limit.
 #[tokio::test]
 async fn only_sandbox_at_its_memory_limit_is_blamed_for_its_end() {
     let cache = tempfile::tempdir().unwrap();
@@ -602,8 +606,8 @@ async fn only_sandbox_at_its_memory_limit_is_blamed_for_its_end() {
         None,
         "the other sandbox must not be blamed"
     );
-    // Errors such as a full disk are attributed to the content, because no other sandbox shares the
-    // disk.
+    // An error such as a full disk is attributed to the sandbox's content, because no other sandbox
+    // shares the disk.
     let full = calm.handle().write(&RawPath::from("/big"), &vec![1; 100 << 20], None).await;
     let fault = full.unwrap_err().to_fault("writing");
     let (how, why) = calm.handle().diagnose_exhaustion(&fault).await.unwrap();
@@ -615,7 +619,7 @@ async fn only_sandbox_at_its_memory_limit_is_blamed_for_its_end() {
     calm.close().await.unwrap();
 }
 
-/// Hundreds of sandboxes may be open at once, often with a limit of a thousand descriptors.
+/// A run may have hundreds of open sandboxes, often with a limit of a thousand descriptors.
 #[tokio::test]
 async fn open_sandbox_uses_one_descriptor() {
     let cache = tempfile::tempdir().unwrap();
@@ -625,7 +629,7 @@ async fn open_sandbox_uses_one_descriptor() {
         let links = fs::read_dir("/proc/self/fd").unwrap().flatten();
         links.filter_map(|entry| fs::read_link(entry.path()).ok()).count()
     };
-    // Other tests open and close descriptors concurrently, so use the smallest growth.
+    // Other tests open and close descriptors at the same time, so use the smallest increase.
     let mut least = usize::MAX;
     for _ in 0..5 {
         let before = sockets();

@@ -3,13 +3,14 @@
 const MAGIC: &[u8] = b"!<arch>\n";
 const HEADER: usize = 60;
 
-/// Returns whether these bytes are an archive. A first entry must follow the magic bytes.
+/// Returns whether these bytes are an `ar` archive. Besides the magic bytes, there must be a first
+/// entry.
 pub fn is_archive(bytes: &[u8]) -> bool {
     bytes.strip_prefix(MAGIC).is_some_and(|rest| size(rest).is_some())
 }
 
-/// Returns names and contents up to the first invalid header. The remaining bytes come last, with
-/// the name `rest`.
+/// Returns the name and content of each entry up to the first invalid header. The remaining bytes
+/// are the last entry, which has the name `rest`.
 pub fn entries(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = bytes.strip_prefix(MAGIC).unwrap_or_default();
     std::iter::from_fn(move || {
@@ -18,7 +19,7 @@ pub fn entries(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
         }
         let Some(size) = size(rest) else { return Some((&b"rest"[..], std::mem::take(&mut rest))) };
         let (header, body) = rest.split_at(HEADER);
-        // Scan the available part of a truncated archive.
+        // If the archive is truncated, scan the part that exists.
         let content = &body[..size.min(body.len())];
         // Contents start at even offsets.
         rest = body.get(size.saturating_add(size & 1)..).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Scans compiled Python for the strings in its marshal format.
+//! Scans compiled Python for strings in the marshal format.
 
 use proctor_wire::{FindingKind, fingerprint};
 
@@ -7,18 +7,18 @@ use crate::{
     text,
 };
 
-/// Maximum length of a string that can be a name, in bytes.
+/// Maximum length, in bytes, of a string that may be a name.
 const MAX_NAME_BYTES: usize = 80;
 
-/// Returns whether these bytes start like a `.pyc` file, whose magic number ends in a line break.
+/// Returns whether these bytes start like a `.pyc` file: the magic number ends with a line break.
 pub fn is_bytecode(bytes: &[u8]) -> bool {
     bytes.len() > 16 && bytes.get(2..4) == Some(b"\r\n")
 }
 
-/// Looks up every string of the marshalled code as a name. Strings with several lines (docstrings)
+/// Looks up every string in the marshalled code as a name. Strings with several lines (docstrings)
 /// are also looked up as text.
 ///
-/// The code is not parsed: every position is tried as the start of a string. The format differs
+/// Does not parse the code, but tries every position as the start of a string. The format differs
 /// between Python versions, but the encoding of strings does not.
 pub fn scan_bytecode(
     index: &Index,
@@ -63,8 +63,8 @@ fn ends_with_path(path: &[u8], end: &[u8]) -> bool {
     path.strip_suffix(end).is_some_and(|head| head.is_empty() || head.ends_with(b"/"))
 }
 
-/// Returns the string that starts here, and its end. The reference flag may be set in the type
-/// byte.
+/// Returns the string that starts at `at`, and the position of its end. The type byte may have the
+/// reference flag.
 fn read_string(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
     let (start, length) = match bytes[at] & 0x7f {
         // Short ASCII, interned or not.
@@ -77,7 +77,7 @@ fn read_string(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
         _ => return None,
     };
     let string = bytes.get(start..start.checked_add(length)?)?;
-    // The string is a name or a text. Anything else is not a string, and positions inside it are
+    // Accept only a name or a text. Other bytes are not a string, and positions inside them are
     // tried separately.
     let is_text = length > 0
         && string.iter().all(|&byte| byte >= b' ' || matches!(byte, b'\n' | b'\t' | b'\r'));

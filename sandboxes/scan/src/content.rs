@@ -1,4 +1,4 @@
-//! Scans the content of one file in any format.
+//! Scans the content of one file, whatever its format.
 
 use std::collections::BTreeSet;
 
@@ -14,18 +14,18 @@ use crate::{
     tar, text, zip,
 };
 
-/// Scans contents and collects the findings.
+/// Scans the contents of files and collects findings.
 pub struct Scanner<'a> {
     pub index: &'a Index,
     pub limits: ScanLimits,
     pub reply: ScanReply,
-    /// Numbers of all windows found in a text, even if there are too few for a finding.
+    /// Numbers of all windows that were found in text, even if there are too few for a finding.
     pub met: BTreeSet<u32>,
-    /// Packages and repositories with a finding. One finding is enough for each.
+    /// Packages and repositories that already have a finding. One finding each is enough.
     wholes: Vec<Vec<u8>>,
 }
 
-/// The location of some content: the file and the path through archives.
+/// Where some content is: the file, and the path inside nested archives.
 #[derive(Clone)]
 pub struct Location {
     pub path: RawPath,
@@ -50,14 +50,14 @@ impl<'a> Scanner<'a> {
         Self { index, limits, reply, met, wholes }
     }
 
-    /// Returns whether the path is part of a package or repository that already has a finding.
+    /// Returns whether the path is in a package or repository that already has a finding.
     pub fn is_covered(&self, path: &[u8]) -> bool {
         let below =
             |whole: &Vec<u8>| path.strip_prefix(&whole[..]).is_some_and(|r| r.starts_with(b"/"));
         self.wholes.iter().any(below)
     }
 
-    /// Scans bytes in a format detected by content only, because a copy may have any name.
+    /// Scans bytes. Detects their format by the content alone, because a copy may have any name.
     pub fn scan_content(&mut self, place: &Location, bytes: &[u8], depth: u32) {
         if bytes.starts_with(b"\x7fELF") && zip::find_end_record(bytes).is_none() {
             return;
@@ -85,8 +85,8 @@ impl<'a> Scanner<'a> {
         self.scan_plain(place, bytes, depth);
     }
 
-    /// Scans content that is not an archive as a whole: text in some encoding, or something with an
-    /// embedded stream.
+    /// Scans content that is not an archive: text in some encoding, or bytes with an embedded
+    /// stream.
     fn scan_plain(&mut self, place: &Location, bytes: &[u8], depth: u32) {
         let known = self.reply.findings.len();
         let narrowed = text::narrow_utf16(bytes);
@@ -119,7 +119,7 @@ impl<'a> Scanner<'a> {
         self.scan_content(place, bytes, depth);
     }
 
-    /// Checks whether the package under test could be imported from a path.
+    /// Checks whether a path is a hidden module that could be imported.
     pub fn check_path(&mut self, place: &Location) {
         let module = modules::find(&self.index.secrets, place.name(), !place.inside.is_empty());
         self.add_finding(place, module.map(|module| FindingKind::Module { module }));
@@ -131,7 +131,7 @@ impl<'a> Scanner<'a> {
             self.reply.more = true;
             return;
         }
-        // One finding per file is enough, even if its archive contains more.
+        // One finding per file is enough, even if the archive contains more.
         if self.reply.findings.last().is_some_and(|last| last.path == place.path) {
             return;
         }
@@ -158,7 +158,7 @@ impl<'a> Scanner<'a> {
 
     fn scan_compressed(&mut self, place: &Location, bytes: &[u8], method: Method, depth: u32) {
         match expand(method, bytes, self.limits.expanded_bytes) {
-            // Two magic bytes prove nothing, so scan the bytes as plain content instead.
+            // The two magic bytes can occur by chance, so scan the bytes as plain content instead.
             Expansion::Damaged if method == Method::Zlib => self.scan_plain(place, bytes, depth),
             Expansion::Damaged => self.reply.unreadable += 1,
             expanded => {
@@ -199,7 +199,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Scans the members of an archive under their names.
+    /// Scans each member of an archive under its name.
     fn scan_members<'b, N: AsRef<[u8]>>(
         &mut self,
         place: &Location,
@@ -214,7 +214,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Scans the objects of a pack like files: a wheel that was once committed is opened too.
+    /// Scans each object in a pack like a file: for example, a wheel that was once committed is
+    /// opened too.
     fn scan_pack(&mut self, place: &Location, bytes: &[u8], depth: u32) {
         let Some(depth) = self.next_depth(depth) else { return };
         let limit = self.limits.expanded_bytes;

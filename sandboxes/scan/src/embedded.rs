@@ -1,5 +1,5 @@
-//! Finds compressed streams and packs that start after other bytes, as in Git bundles,
-//! self-extracting programs, documents and dumps.
+//! Finds compressed streams and packs that other bytes precede, as in Git bundles, self-extracting
+//! programs, documents and dumps.
 
 use std::io::Read;
 
@@ -11,11 +11,11 @@ use crate::{
     pack,
 };
 
-/// Minimum expanded length in bytes. A shorter stream contains no copy, and false matches usually
-/// fail earlier.
+/// Minimum expanded length in bytes. A shorter stream is too short for a copy, and most false
+/// matches fail before this length.
 const MIN_STREAM_BYTES: usize = 60;
 
-/// Formats with reliable magic bytes, and the offset of these bytes.
+/// Formats with reliable magic bytes, each with the magic bytes' offset.
 const FORMAT_MAGICS: [(&[u8], usize, Method); 4] = [
     (b"\x1f\x8b\x08", 0, Method::Gzip),
     (b"1AY&SY", 4, Method::Bzip2),
@@ -23,22 +23,22 @@ const FORMAT_MAGICS: [(&[u8], usize, Method); 4] = [
     (b"\x28\xb5\x2f\xfd", 0, Method::Zstd),
 ];
 
-/// Skipped image formats: their streams contain pixels. Expanding them costs more than everything
-/// else and finds nothing.
+/// Image formats to skip, because their streams contain pixels. Expanding them would cost more than
+/// the rest of the scan and find nothing.
 const SKIPPED_IMAGE_MAGICS: [&[u8]; 2] = [b"\x89PNG", b"\xff\xd8\xff"];
 
-/// What was found in the content.
+/// A pack or stream that was found in the content.
 pub enum EmbeddedData<'a> {
     /// A Git pack and the bytes after it.
     Pack(&'a [u8]),
-    /// An expanded stream, and whether the limit truncated it.
+    /// An expanded stream, and whether it was truncated at the limit.
     Stream(Vec<u8>, bool),
 }
 
 /// Calls `look` with each pack and stream that starts after the content's first byte. Expands at
 /// most `limit` bytes in total.
 pub fn find_embedded(bytes: &[u8], limit: u64, look: &mut dyn FnMut(EmbeddedData<'_>)) {
-    // Valid UTF-8 contains no streams, and this is the fastest check.
+    // Valid UTF-8 contains no streams. This check is the fastest, so it comes first.
     if str::from_utf8(bytes).is_ok()
         || SKIPPED_IMAGE_MAGICS.iter().any(|image| bytes.starts_with(image))
     {
@@ -62,11 +62,11 @@ pub fn find_embedded(bytes: &[u8], limit: u64, look: &mut dyn FnMut(EmbeddedData
     find_zlib(bytes, &mut left, look);
 }
 
-/// Finds zlib streams. Their two-byte header, which starts with `x` for the usual window size,
-/// occurs by chance every few kilobytes, so the first bytes must also expand.
+/// Finds zlib streams. Their header has only two bytes, the first of which is `x` for the usual
+/// window size. It occurs by chance every few kilobytes, so the bytes after it must expand too.
 fn find_zlib(bytes: &[u8], left: &mut u64, look: &mut dyn FnMut(EmbeddedData<'_>)) {
-    // Search by the second byte, the compression level. The fourth possible value is a common
-    // letter and would cause most of the work.
+    // Search for the second byte, which contains the compression level. Leave out its fourth
+    // possible value: it is a common letter and would cause most of the work.
     let second = memchr3_iter(0x01, 0x9c, 0xda, bytes).filter_map(|at| at.checked_sub(1));
     let fast = memmem::find_iter(bytes, b"x\x5e");
     let mut places: Vec<usize> =
@@ -90,7 +90,8 @@ fn find_zlib(bytes: &[u8], left: &mut u64, look: &mut dyn FnMut(EmbeddedData<'_>
     }
 }
 
-/// Expands the stream at the start of `bytes`. Returns its length if known.
+/// Expands the stream at the start of `bytes`. Returns the stream's length, or the length of
+/// `bytes` if it is unknown.
 fn expand_stream(
     bytes: &[u8],
     method: Method,
@@ -109,7 +110,8 @@ fn expand_stream(
             read_stream(&mut decoder, *left, &mut content);
             decoder.into_inner().len()
         }
-        // The length of these streams is unknown. A stream inside one is scanned again separately.
+        // The length of these streams is unknown. Streams after this one in the content are found
+        // separately.
         Method::Bzip2 | Method::Xz | Method::Zstd | Method::Deflate => {
             let expanded = expand(method, bytes, *left);
             if let Expansion::Whole(expanded) | Expansion::Cut(expanded) = expanded {
@@ -126,7 +128,7 @@ fn expand_stream(
     bytes.len() - rest
 }
 
-/// Reads a stream. Keeps the bytes before corrupt data.
+/// Reads a stream. If it is corrupt, keeps the bytes before the error.
 fn read_stream(decoder: &mut impl Read, limit: u64, content: &mut Vec<u8>) {
     let _ = decoder.take(limit).read_to_end(content);
 }
@@ -165,7 +167,7 @@ mod tests {
         gzip.finish().unwrap();
         file.extend_from_slice(b"the end");
         assert_eq!(find_all(&file), vec![text.clone(); 4]);
-        // The last stream is incomplete.
+        // The last stream is now incomplete.
         assert_eq!(find_all(&file[..file.len() - 12]).len(), 4);
         assert_eq!(find_all(&[b"\x89PNG\r\n", &file[..]].concat()), Vec::<Vec<u8>>::new());
     }

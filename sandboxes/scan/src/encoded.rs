@@ -2,18 +2,18 @@
 
 use crate::expand::Method;
 
-/// Minimum length of a run of letters to decode. A shorter one contains no copy.
+/// Minimum number of letters in a run to decode. A shorter run is too short for a copy.
 const MIN_RUN_LETTERS: usize = 128;
 
-/// Number of decoded bytes at the start that must look like text or a packed format.
+/// How many bytes at the start of the decoded content must look like text or a packed format.
 const PROBE_BYTES: usize = 128;
 
 const NOT_A_LETTER: u8 = 0xff;
 
-/// Marks line breaks, at which long runs are wrapped.
+/// Marks line breaks, because long runs are wrapped into lines.
 const LINE_BREAK: u8 = 0xfe;
 
-/// The value of each letter, in both base64 alphabets.
+/// The value of each byte as a base64 letter, in either of the two alphabets.
 const BASE64_VALUES: [u8; 256] = {
     let mut table = [NOT_A_LETTER; 256];
     let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -29,9 +29,9 @@ const BASE64_VALUES: [u8; 256] = {
     table
 };
 
-/// Calls `look` with each long run of letters in decoded form, if the result looks plausible.
+/// Decodes each long run of letters, and calls `look` with the result if it is plausible.
 pub fn find_encoded(bytes: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
-    // Every run of sufficient length has a letter at one of these positions, wherever it starts.
+    // A run of sufficient length has a letter at one of these positions, wherever it starts.
     let mut at = MIN_RUN_LETTERS - 1;
     while at < bytes.len() {
         let is_letter = |byte: &u8| BASE64_VALUES[usize::from(*byte)] != NOT_A_LETTER;
@@ -54,8 +54,8 @@ pub fn find_encoded(bytes: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
 }
 
 fn decode_run(run: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
-    // Wrapped text has lines of equal width and a shorter last line. Lines before them are a
-    // heading. A list of names is also a run, but its lines vary in length.
+    // Wrapped text has lines of equal width and a shorter last line. Shorter lines before them are
+    // a heading. A list of names is also a run of letters, but its lines vary in length.
     let lines = || run.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
     let width = lines().map(<[u8]>::len).max().unwrap_or(0);
     let wide =
@@ -92,11 +92,11 @@ fn decode_run(run: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
     }
 }
 
-/// Returns whether these bytes may be the start of a text or of a packed file.
+/// Returns whether these bytes could be the start of a text or of a packed file.
 fn is_plausible(head: &[u8]) -> bool {
     let is_utf8 = match std::str::from_utf8(head) {
         Ok(_) => true,
-        // The text may be valid but truncated within a character.
+        // The text may be valid but end within a character.
         Err(error) => error.error_len().is_none(),
     };
     let strange = |byte: &&u8| **byte < b' ' && !matches!(**byte, b'\n' | b'\r' | b'\t');

@@ -18,14 +18,14 @@ pub enum Method {
 /// The result of expanding a stream.
 pub enum Expansion {
     Whole(Vec<u8>),
-    /// The limit was reached. The start is still worth scanning.
+    /// The start of a stream that exceeds the limit or is corrupt. It is still worth scanning.
     Cut(Vec<u8>),
     Damaged,
 }
 
 impl Method {
-    /// Detects the method by the first bytes. A zlib stream has only a two-byte header, so it is
-    /// tested last and only where repositories store such streams.
+    /// Detects the method from the first bytes. zlib is tested last and only in the form that
+    /// repositories use, because its header has only two bytes.
     pub fn detect(bytes: &[u8]) -> Option<Self> {
         match bytes {
             [0x1f, 0x8b, 8, ..] => Some(Self::Gzip),
@@ -58,7 +58,7 @@ pub fn expand(method: Method, bytes: &[u8], limit: u64) -> Expansion {
             let done = lzma_rs::xz_decompress(&mut &bytes[..], &mut sink);
             match done {
                 Ok(()) => Expansion::Whole(sink.bytes),
-                // Use the start of a corrupt stream, as in `read_limited`.
+                // Keep the start of a corrupt stream, as `read_limited` does.
                 Err(_) if !sink.bytes.is_empty() => Expansion::Cut(sink.bytes),
                 Err(_) => Expansion::Damaged,
             }
@@ -75,7 +75,7 @@ fn read_limited(reader: impl Read, limit: u64) -> Expansion {
     }
     match done {
         Ok(_) => Expansion::Whole(bytes),
-        // An incomplete stream still has a usable start.
+        // The start of an incomplete stream is still usable.
         Err(_) if !bytes.is_empty() => Expansion::Cut(bytes),
         Err(_) => Expansion::Damaged,
     }
@@ -91,7 +91,7 @@ impl Write for Sink {
         let isolate = (self.limit as usize).saturating_sub(self.bytes.len());
         self.bytes.extend_from_slice(&piece[..piece.len().min(isolate)]);
         if piece.len() > isolate {
-            return Err(io::Error::other("the limit on expansion"));
+            return Err(io::Error::other("the expansion limit is reached"));
         }
         Ok(piece.len())
     }

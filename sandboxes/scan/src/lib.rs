@@ -1,5 +1,5 @@
-//! Scans files, archives, bytecode and repositories for hidden content by its fingerprints. The
-//! sandbox agent scans inside a sandbox; the host scans directories that it mounts in one.
+//! Scans files, archives, bytecode and repositories for hidden content, based on fingerprints. The
+//! sandbox agent scans inside a sandbox; the host scans directories that it mounts into sandboxes.
 
 mod ar;
 mod bytecode;
@@ -25,11 +25,11 @@ use proctor_wire::{Refusal, ScanReply, ScanRequest, Secrets};
 
 use self::{secrets::Index, walk::Walk};
 
-/// Walks the roots, and returns what was found and what was skipped. Corrupt content is counted and
-/// never causes an error.
+/// Walks the roots, and returns what was found and what was skipped. Corrupt content never causes
+/// an error; it is counted.
 ///
 /// # Errors
-/// There are more entries than the limit, or `is_cancelled` returned true.
+/// Fails if there are more entries than the limit, or if `is_cancelled` returned `true`.
 pub fn scan(
     request: &ScanRequest,
     secrets: Secrets,

@@ -1,11 +1,11 @@
-//! Strips line numbers that viewers, searches and agents' own tools put before a line.
+//! Strips the line numbers that viewers, search tools and agents' own tools put before lines.
 
 /// Maximum number of digits of a line number.
 const MAX_DIGITS: usize = 7;
 
 /// Returns the part after a line number: `  12\tcode`, `12: code`, `12|code`, `12-code`, `12)
-/// code`, `12→code`, and the same within a string literal. A line of data may also start with a
-/// number, so callers must try both forms.
+/// code`, `12→code`, and the same forms in a string literal. A line of data may also start with a
+/// number, so callers must try the line with and without it.
 pub fn strip_line_number(line: &[u8]) -> Option<&[u8]> {
     let skip = line.iter().position(|byte| !matches!(byte, b' ' | b'\t' | b'"' | b'\''))?;
     let rest = &line[skip..];
@@ -23,7 +23,8 @@ pub fn strip_line_number(line: &[u8]) -> Option<&[u8]> {
     if let Some(after) = separators.iter().find_map(|separator| after.strip_prefix(*separator)) {
         return Some(after);
     }
-    // Escapes in a string literal: an arrow, or a tab, which is dropped like all escapes of tabs.
+    // In a string literal, an escape may follow: an arrow, or a tab, which is dropped like all
+    // escaped tabs.
     let backslashes = after.iter().take_while(|&&byte| byte == b'\\').count();
     if backslashes > 0 {
         return Some(after[backslashes..].strip_prefix(b"u2192").unwrap_or(after));

@@ -1,11 +1,11 @@
-//! Finds paths from which the package under test could be imported or at which it is packed.
+//! Finds paths that contain a hidden module, either importable or in an archive.
 
 use proctor_wire::Secrets;
 
-/// Returns the module that `path` is a copy of. `packed` means that the path is from an archive,
-/// where the top directory may be `name-version`.
+/// Returns the index of the hidden module that `path` is a copy of. `packed` means that the path is
+/// in an archive, where the top directory may be `name-version`.
 pub fn find(secrets: &Secrets, path: &[u8], packed: bool) -> Option<u32> {
-    // Fast path for nearly all paths.
+    // Return early for nearly all paths.
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
     let suffix = name.rsplit(|&byte| byte == b'.').next()?;
     if !matches!(suffix, b"py" | b"pyc" | b"so" | b"pyx" | b"pyd") {
@@ -19,7 +19,7 @@ pub fn find(secrets: &Secrets, path: &[u8], packed: bool) -> Option<u32> {
     // The module name of `name.cpython-311-x86_64-linux-gnu.so` is `name`.
     let stem = last.split(|&byte| byte == b'.').next()?;
     let position = secrets.modules.iter().position(|module| {
-        // Do the cheap test first, because there may be hundreds of modules.
+        // Do this cheap test first, because there may be hundreds of modules.
         if !module.as_bytes().ends_with(stem) {
             return false;
         }

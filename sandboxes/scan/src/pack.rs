@@ -1,25 +1,25 @@
-//! Reads the content of every object in a Git pack and resolves deltas.
+//! Reads every object in a Git pack and resolves deltas.
 
 use std::collections::HashMap;
 
 use flate2::{Decompress, FlushDecompress, Status};
 
-/// Maximum bytes of resolved objects that are kept as bases for later ones. A delta whose base was
-/// dropped is scanned as is, because it contains the lines that it adds.
+/// Maximum total size of resolved objects to keep as bases for later ones, in bytes. If a delta's
+/// base was dropped, the delta itself is scanned, because it contains the lines that it adds.
 const MAX_KEPT_BYTES: usize = 48 << 20;
 
 /// Maximum size of an object in bytes. Larger objects are truncated.
 const MAX_OBJECT_BYTES: usize = 16 << 20;
 
-/// The magic bytes and the version without its last byte.
+/// The magic bytes, and the version without its last byte.
 pub const MAGIC: &[u8] = b"PACK\0\0\0";
 
 pub fn is_pack(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
 
-/// Calls `look` with each object's content. Returns `false` if the pack is corrupt or the limit of
-/// expanded bytes is reached.
+/// Calls `look` with each object's content. Returns `false` if the pack is corrupt or more than
+/// `limit` bytes were expanded.
 pub fn visit_objects(bytes: &[u8], limit: u64, look: &mut dyn FnMut(&[u8])) -> bool {
     let mut kept: HashMap<usize, Vec<u8>> = HashMap::new();
     let (mut kept_bytes, mut expanded) = (0, 0);
@@ -65,7 +65,7 @@ fn big_endian(field: &[u8]) -> usize {
     field.iter().fold(0, |value, &byte| value << 8 | usize::from(byte))
 }
 
-/// Returns the type of the object at `at`, and the offset after its size.
+/// Returns the type of the object at `at`, and the offset that follows its size.
 fn read_header(bytes: &[u8], at: usize) -> Option<(u8, usize)> {
     let first = *bytes.get(at)?;
     let mut next = at + 1;
@@ -77,7 +77,7 @@ fn read_header(bytes: &[u8], at: usize) -> Option<(u8, usize)> {
     Some((first >> 4 & 7, next))
 }
 
-/// Returns the distance back to a delta's base.
+/// Returns how far back a delta's base is, and the offset of the delta.
 fn read_base_distance(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
     let mut byte = *bytes.get(at)?;
     let mut value = usize::from(byte & 0x7f);
@@ -90,7 +90,8 @@ fn read_base_distance(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
     Some((value, next))
 }
 
-/// Returns the content, truncated to [`MAX_OBJECT_BYTES`], and the number of bytes consumed.
+/// Returns the expanded content, truncated to [`MAX_OBJECT_BYTES`], and the number of bytes that it
+/// took up in the pack.
 fn inflate(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
     let mut inflater = Decompress::new(true);
     let mut content = Vec::new();

@@ -1,4 +1,4 @@
-//! Lookup tables of the fingerprints, and the tally of one file.
+//! Lookup tables for fingerprints, and a tally of the matches in one file.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -7,7 +7,7 @@ use std::{
 
 use proctor_wire::{FindingKind, Secrets, WINDOW_LINES};
 
-/// A hasher that returns the key, because the keys are already hashes.
+/// A hasher that returns the key itself, because the keys are already hashes.
 #[derive(Default)]
 pub struct IdentityHasher(u64);
 
@@ -31,11 +31,11 @@ type Table = HashMap<u64, Vec<(u32, u32)>, BuildHasherDefault<IdentityHasher>>;
 
 pub struct Index {
     pub secrets: Secrets,
-    /// (block, number) for each window.
+    /// The (block, number) pairs of each window hash.
     windows: Table,
-    /// (set, number) for each name.
+    /// The (set, number) pairs of each name hash.
     names: Table,
-    /// The window lengths in use, in lines.
+    /// The lengths of windows that occur in the secrets, in lines.
     pub lengths: Vec<usize>,
 }
 
@@ -65,7 +65,7 @@ impl Index {
     }
 }
 
-/// The secrets found in one file: distinct windows by block, and names by set.
+/// The matches in one file: distinct windows by block, and distinct names by set.
 #[derive(Default)]
 pub struct Tally {
     windows: BTreeMap<u32, HashSet<u32>>,
@@ -85,12 +85,13 @@ impl Tally {
         }
     }
 
-    /// Returns the numbers of the windows found, in any block.
+    /// Returns the numbers of the windows that were found, in any block.
     pub fn windows(&self) -> impl Iterator<Item = u32> {
         self.windows.values().flatten().copied()
     }
 
-    /// Returns the block with the most matches, if any. One finding per file is enough.
+    /// Returns the block with the most matches among those with enough matches. One finding per
+    /// file is enough.
     pub fn best_text_match(&self, index: &Index) -> Option<FindingKind> {
         self.windows
             .iter()
@@ -103,8 +104,8 @@ impl Tally {
             .map(|(matched, block)| FindingKind::Text { block, matched })
     }
 
-    /// Like [`Tally::best_text_match`], for names. `carries` returns whether the bytecode has the name of the
-    /// set's module.
+    /// Like [`Tally::best_text_match`], but for sets of names. `carries` returns whether the
+    /// bytecode comes from a set's module.
     pub fn best_bytecode_match(
         &self,
         index: &Index,

@@ -1,9 +1,9 @@
-//! Reads names and contents from tar archives. Attributes, links and sparse files do not matter for
-//! a scan.
+//! Reads names and contents from tar archives. Ignores attributes, links and sparse files, because
+//! they do not matter for a scan.
 
 const BLOCK: usize = 512;
 
-/// Returns whether these bytes start like a tar archive, by the magic bytes or the header's
+/// Returns whether these bytes start like a tar archive. Checks the magic bytes or the header's
 /// checksum.
 pub fn is_tar(bytes: &[u8]) -> bool {
     bytes.get(..BLOCK).is_some_and(|header| {
@@ -15,7 +15,7 @@ pub fn is_tar(bytes: &[u8]) -> bool {
 /// The files of an archive, up to the first corrupt header.
 pub struct Entries<'a> {
     rest: &'a [u8],
-    /// The name for the next entry, from a GNU long name entry.
+    /// The name of the next entry, if a GNU long name entry precedes it.
     long: Option<Vec<u8>>,
 }
 
@@ -30,13 +30,14 @@ impl<'a> Iterator for Entries<'a> {
         loop {
             let header = self.rest.get(..BLOCK)?;
             if header.iter().all(|&byte| byte == 0) {
-                // Skip empty blocks, because archives may be concatenated.
+                // Skip empty blocks: another archive may follow, because archives can be
+                // concatenated.
                 self.rest = &self.rest[BLOCK..];
                 continue;
             }
             let size = octal(&header[124..136])? as usize;
             let body = &self.rest[BLOCK..];
-            // Scan the available part of a truncated archive.
+            // If the archive is truncated, scan the part that exists.
             let content = &body[..size.min(body.len())];
             let padded = size.checked_next_multiple_of(BLOCK)?;
             self.rest = body.get(padded..).unwrap_or_default();
@@ -46,7 +47,7 @@ impl<'a> Iterator for Entries<'a> {
                     let name = self.long.take().unwrap_or_else(|| name(header));
                     return Some((name, content));
                 }
-                // Skip global and extended headers, directories and links.
+                // Skip extended headers.
                 b'x' | b'g' => {}
                 _ => self.long = None,
             }
@@ -65,7 +66,7 @@ fn until_nul(bytes: &[u8]) -> &[u8] {
 }
 
 fn octal(field: &[u8]) -> Option<u64> {
-    // Sizes above 8 GiB are binary. No scanned file is that large.
+    // Sizes above 8 GiB are written in binary, but no file of that size is scanned.
     let text = field.trim_ascii_start();
     let digits = text.iter().take_while(|byte| (b'0'..=b'7').contains(byte));
     let mut value: u64 = 0;

@@ -1,4 +1,4 @@
-//! Finds lines and windows of text in all forms that the lines of a copy can have.
+//! Finds windows of lines in text, in all forms that the lines of a copy can have.
 
 use memchr::{memchr2_iter, memmem};
 use proctor_wire::{WINDOW_LINES, fingerprint};
@@ -8,16 +8,16 @@ use crate::{
     secrets::{Index, Tally},
 };
 
-/// Number of backslashes before the `n` of a line break: in a string literal, in a nested literal,
-/// and one level deeper. The text of a program is three levels deep in a tool call that a log
-/// contains.
+/// Possible numbers of backslashes before the `n` of a line break: 1 in a string literal, 2 in a
+/// nested literal, and 4 one level deeper. For example, if a log contains a tool call with a
+/// program's text, that text is three levels deep.
 const BREAK_BACKSLASHES: [usize; 3] = [1, 2, 4];
 
-/// Counts the windows of `text` in the tally.
+/// Counts the secret windows in `text` in the tally.
 ///
 /// Lines end at a newline, or at a NUL as in binary files. Each line is also tried without a
-/// leading number, and split at the line breaks of a string literal. A file does not show which
-/// applies, so all forms are tried, but only around lines where they make a difference.
+/// leading line number, and split at the line breaks of a string literal. A file does not show
+/// which form applies, so all are tried, but only around lines where they make a difference.
 pub fn count_windows(index: &Index, text: &[u8], tally: &mut Tally) {
     let mut readings = LineReadings::new(index);
     let mut breaks = memmem::find_iter(text, b"\\n");
@@ -33,7 +33,8 @@ pub fn count_windows(index: &Index, text: &[u8], tally: &mut Tally) {
     }
 }
 
-/// Like [`count_windows`], but from the last line to the first, as an editor's swap file stores them.
+/// Like [`count_windows`], but for text whose lines are stored in reverse order, as in an editor's
+/// swap file.
 pub fn count_reversed_windows(index: &Index, text: &[u8], tally: &mut Tally) {
     let mut track = WindowTrack::default();
     for piece in text.rsplit(|&byte| byte == b'\n' || byte == 0) {
@@ -41,18 +42,19 @@ pub fn count_reversed_windows(index: &Index, text: &[u8], tally: &mut Tally) {
     }
 }
 
-/// Reduces UTF-16 text with a byte order mark to one byte per character.
+/// Converts UTF-16 text with a byte order mark to one byte per character.
 pub fn narrow_utf16(text: &[u8]) -> Option<Vec<u8>> {
     let is_wide = text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff");
     is_wide.then(|| text[2..].iter().copied().filter(|&byte| byte != 0).collect())
 }
 
-/// Alternative readings of one file's lines, tracked in parallel.
+/// Different ways to read the lines of one file, tracked in parallel.
 struct LineReadings<'a> {
     index: &'a Index,
     plain: WindowTrack,
     numbered: WindowTrack,
-    /// One pair of tracks per entry of [`BREAK_BACKSLASHES`]: unchanged, and without line numbers.
+    /// For each entry of [`BREAK_BACKSLASHES`], two tracks: lines as they are, and lines without
+    /// line numbers.
     literals: [[WindowTrack; 2]; BREAK_BACKSLASHES.len()],
 }
 
@@ -73,7 +75,7 @@ impl<'a> LineReadings<'a> {
             Some(rest) => self.numbered.start_from(before).push_different(index, rest, tally),
             None => self.numbered.push_same(index, plain, tally),
         }
-        // Either all tracks are open or none is.
+        // Checking one track is enough: either all of them are open or none is.
         if !is_broken && self.literals[0][0].open == 0 {
             return;
         }
@@ -94,18 +96,19 @@ impl<'a> LineReadings<'a> {
     }
 }
 
-/// The last lines of one reading.
+/// The hashes of the last lines in one reading.
 #[derive(Clone, Copy, Default)]
 struct WindowTrack {
     last: [u64; WINDOW_LINES],
     known: usize,
-    /// Number of lines that can still share a window with a line that differs from the plain
-    /// reading. At 0, the reading is not tracked, because the plain reading covers it.
+    /// How many more lines can share a window with a line that differs from the plain reading. At
+    /// 0, this reading is not tracked, because the plain reading covers its windows.
     open: usize,
 }
 
 impl WindowTrack {
-    /// Starts the track when a line differs: continues from the lines before it.
+    /// Called before a line that differs is added. If this reading is not tracked, starts with the
+    /// lines of the plain reading.
     fn start_from(&mut self, plain: Self) -> &mut Self {
         if self.open == 0 {
             *self = plain;
@@ -113,7 +116,7 @@ impl WindowTrack {
         self
     }
 
-    /// Adds a line that differs from the plain reading.
+    /// Adds a line that differs from that of the plain reading.
     fn push_different(&mut self, index: &Index, piece: &[u8], tally: &mut Tally) {
         if let Some((hash, _)) = fingerprint::hash_line(piece) {
             self.push_hash(index, hash, tally);
@@ -121,7 +124,7 @@ impl WindowTrack {
         self.open = WINDOW_LINES - 1;
     }
 
-    /// Adds a line that is the same in the plain reading.
+    /// Adds a line that is the same as in the plain reading.
     fn push_same(&mut self, index: &Index, plain: Option<u64>, tally: &mut Tally) {
         if self.open > 0
             && let Some(hash) = plain
@@ -146,7 +149,8 @@ impl WindowTrack {
     }
 }
 
-/// The lines of a string literal, split at an `n` after exactly this many backslashes.
+/// The lines in a string literal. They are split at an `n` that follows exactly this many
+/// backslashes.
 struct LiteralLines<'a> {
     rest: Option<&'a [u8]>,
     backslashes: usize,

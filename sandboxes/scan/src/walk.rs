@@ -1,4 +1,4 @@
-//! Walks directories: follows no link and opens no special file.
+//! Walks directories without following links or opening special files.
 
 use std::{
     fs::{self, File, Metadata},
@@ -15,7 +15,7 @@ use crate::{
     secrets::Index,
 };
 
-/// Number of bytes that identify a program or library, which is not scanned.
+/// How many bytes at the start of a file identify a program or library. Those are not scanned.
 const HEAD: usize = 4;
 
 pub struct Walk<'a> {
@@ -69,7 +69,7 @@ impl<'a> Walk<'a> {
             return;
         };
         let mut inner: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-        // Entries are popped from the end, so this visits the first name first.
+        // Entries are popped from the end, so sort in reverse to visit the first name first.
         inner.sort_unstable_by(|a, b| b.cmp(a));
         left.append(&mut inner);
     }
@@ -108,13 +108,13 @@ impl<'a> Walk<'a> {
 
 enum Content {
     Bytes(Vec<u8>),
-    /// Machine code without an appended archive.
+    /// Machine code to which no archive is appended.
     Program,
     TooLarge,
 }
 
 fn read(path: &Path, limit: u64) -> std::io::Result<Content> {
-    // Do not block: the name may have become a pipe since it was listed.
+    // Do not block: the name may have become a pipe since the directory was read.
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
     let flags = i32::try_from(flags.bits()).unwrap_or_default();
     let mut file = File::options().read(true).custom_flags(flags).open(path)?;
@@ -142,7 +142,7 @@ fn read(path: &Path, limit: u64) -> std::io::Result<Content> {
     Ok(if bytes.len() as u64 > limit { Content::TooLarge } else { Content::Bytes(bytes) })
 }
 
-/// Returns whether a program has an appended zip archive, which Python can read.
+/// Returns whether a zip archive is appended to a program. Python can import from such a file.
 fn ends_as_zip(file: &File, length: u64) -> bool {
     use std::os::unix::fs::FileExt;
     let mut end = [0; 4];

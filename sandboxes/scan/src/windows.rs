@@ -1,5 +1,4 @@
-//! Finds which of many windows of lines some bytes contain. Used for content that the host already
-//! has.
+//! Finds which windows of lines occur in some bytes. Used for content that the host already has.
 
 use std::collections::BTreeSet;
 
@@ -10,22 +9,23 @@ use crate::{
     secrets::Index,
 };
 
-/// A set of windows of [`WINDOW_LINES`] lines, ready for lookup.
+/// A set of windows of [`WINDOW_LINES`] lines, prepared for lookup.
 pub struct Windows {
     index: Index,
     limits: ScanLimits,
 }
 
 impl Windows {
-    /// Creates the set. `windows` are hashes computed by `proctor_wire::fingerprint`.
+    /// Creates a set from hashes that were computed with `proctor_wire::fingerprint`.
     pub fn new(windows: Vec<u64>, limits: ScanLimits) -> Self {
-        // Use a threshold that is never reached, because the caller counts.
+        // The caller counts the matches itself, so use a threshold that is never reached.
         let block = Block { need: u32::MAX, lines: WINDOW_LINES as u8, windows };
         let secrets = Secrets { blocks: vec![block], ..Secrets::default() };
         Self { index: Index::new(secrets), limits }
     }
 
-    /// Returns the numbers of the windows in the bytes, in any encoding, archive or stream.
+    /// Returns the numbers of the windows that occur in the bytes, in any encoding, archive or
+    /// stream.
     pub fn find_in(&self, bytes: &[u8]) -> BTreeSet<u32> {
         let mut scanner = Scanner::new(&self.index, self.limits);
         let nowhere = Location { path: RawPath::default(), inside: Vec::new() };

@@ -1,22 +1,22 @@
-//! Reads zip archives (wheels, eggs, conda packages) by their central directory.
+//! Reads zip archives (wheels, eggs, conda packages) through their central directory.
 
 use crate::expand::{Expansion, Method, expand};
 
 const END: &[u8] = b"PK\x05\x06";
 
-/// Maximum distance of the end record from the end of the file: its own size plus the longest
-/// comment.
+/// Maximum distance between the start of the end record and the end of the file: the record's own
+/// size plus the longest comment.
 const END_REACH: usize = 22 + 0xffff;
 
-/// Returns the offset of the end record. Its presence shows that this is a zip archive, regardless
-/// of how the file starts.
+/// Returns the offset of the end record. A file with an end record is a zip archive, whatever it
+/// starts with.
 pub fn find_end_record(bytes: &[u8]) -> Option<usize> {
     let exact = bytes.len().checked_sub(22)?;
     if bytes[exact..].starts_with(END) {
         return Some(exact);
     }
-    // Search past a comment only if the file starts like an archive: doing so in every file would
-    // cost more than everything else.
+    // A comment may follow the record. Search for it only if the file starts like an archive:
+    // searching every file would cost more than the rest of the scan.
     if !bytes.starts_with(b"PK") {
         return None;
     }
@@ -24,7 +24,7 @@ pub fn find_end_record(bytes: &[u8]) -> Option<usize> {
     bytes[from..].windows(4).rposition(|four| four == END).map(|at| from + at)
 }
 
-/// One file of an archive.
+/// One file in an archive.
 pub struct Entry<'a> {
     pub name: &'a [u8],
     method: u16,
@@ -47,7 +47,7 @@ impl Entry<'_> {
     }
 }
 
-/// Returns the entries up to a corrupt directory record.
+/// Returns the entries before the first corrupt directory record.
 pub fn entries(bytes: &[u8], end: usize) -> Vec<Entry<'_>> {
     read_directory(bytes, end).unwrap_or_default()
 }
@@ -55,8 +55,8 @@ pub fn entries(bytes: &[u8], end: usize) -> Vec<Entry<'_>> {
 fn read_directory(bytes: &[u8], end: usize) -> Option<Vec<Entry<'_>>> {
     let size = number(bytes, end + 12, 4)?;
     let claimed = number(bytes, end + 16, 4)?;
-    // Correct the offsets: data before an archive, such as a shebang line or a program, shifts all
-    // of them.
+    // Correct the offsets: if other data precedes the archive, such as a shebang line or a program,
+    // all offsets are shifted.
     let directory = end.checked_sub(size).filter(|at| number(bytes, *at, 4) == Some(0x0201_4b50));
     let directory = directory.unwrap_or(claimed);
     let shift = directory.saturating_sub(claimed);

@@ -1,9 +1,9 @@
-//! The defences of a sandbox. Tests can disable each of them.
+//! The defences of a sandbox, each of which a test can disable.
 
 use serde::{Deserialize, Serialize};
 
-/// A defence. All are active unless a test disables one to show that an attack succeeds without it.
-/// The sandbox then lists it as not enforced.
+/// A defence. All defences are active unless a test disables some to show that an attack then
+/// succeeds. The sandbox lists disabled defences as not enforced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Defence {
@@ -17,17 +17,18 @@ pub enum Defence {
     KillCapability,
     /// The denylist of system calls and the allowlist of socket families.
     SystemCalls,
-    /// Information about the machine in `/proc` is hidden.
+    /// Files in `/proc` that reveal information about the machine are hidden.
     CoveredProc,
     /// The number of files is limited.
     Inodes,
     /// Shared memory and message queues do not outlive their processes.
     SharedMemory,
-    /// Watches and terminals, which are shared by the whole machine, are limited.
+    /// inotify watches and terminals are limited, because the whole machine shares them.
     Rations,
-    /// No core dumps.
+    /// Core dumps are disabled.
     CoreDumps,
-    /// Kills leftovers of finished commands if a sandbox's processes leave the agent no resources.
+    /// If a sandbox's processes leave the agent no resources, it kills the leftover processes of
+    /// finished commands.
     Eviction,
 }
 
@@ -64,7 +65,7 @@ impl Defence {
         }
     }
 
-    /// Parses a defence's name from the agent's command line.
+    /// Parses a defence's name, as given on the agent's command line.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|defence| defence.name() == name)
     }

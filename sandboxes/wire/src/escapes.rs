@@ -1,8 +1,8 @@
-//! Decodes characters in string literals and in HTML.
+//! Decodes escaped characters in string literals and in HTML.
 
 /// Returns the bytes that a backslash escape represents, and how many bytes after the backslash
-/// belong to it. Line breaks, tabs and quotes are dropped, because fingerprints ignore them.
-/// Further backslashes, as in nested literals, are dropped too.
+/// belong to the escape. Line breaks, tabs and quotes are dropped, because fingerprints ignore
+/// them. Additional backslashes, as in nested literals, are dropped too.
 pub(crate) fn decode_backslash_escape(rest: &[u8]) -> (impl Iterator<Item = u8> + use<>, usize) {
     let more = rest.iter().take_while(|&&byte| byte == b'\\').count();
     let mut bytes = [0; 4];
@@ -18,8 +18,8 @@ pub(crate) fn decode_backslash_escape(rest: &[u8]) -> (impl Iterator<Item = u8> 
 }
 
 /// Returns the byte that an HTML character reference represents, and how many bytes after the
-/// ampersand belong to it. Returns an ampersand if it is not a reference. Nested HTML has
-/// additional `amp;`.
+/// ampersand belong to the reference. If the ampersand starts no reference, returns the ampersand.
+/// Nested HTML has additional `amp;`.
 pub(crate) fn decode_html_reference(mut rest: &[u8]) -> (u8, usize) {
     let mut used = 0;
     while let Some(after) = rest.strip_prefix(b"amp;") {
@@ -49,7 +49,7 @@ fn to_byte(character: char) -> Option<u8> {
 
 fn hexadecimal(digits: &[u8]) -> Option<char> {
     let digits = std::str::from_utf8(digits).ok()?;
-    // `from_str_radix` accepts a sign.
+    // `from_str_radix` would also accept a sign.
     let plain = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     char::from_u32(u32::from_str_radix(digits, 16).ok().filter(|_| plain)?)
 }

@@ -1,10 +1,11 @@
-//! Fingerprints of text that survive the usual changes in a copy: different white space and quotes,
-//! trailing commas, diff, quotation or comment markers, and escapes of string literals and HTML.
+//! Fingerprints of text that stay the same under the usual changes in a copy: different white space
+//! and quotes, trailing commas, markers of diffs, quotations or comments, and escapes of string
+//! literals and HTML.
 //!
-//! Both ends of the channel compute fingerprints, so they are part of the protocol. Every
-//! normalization is applied on both sides and repeatedly: a line has the same fingerprint as an
-//! escaped copy of it, in which the line's own escapes are escaped too. The hashes are not
-//! cryptographic. They keep the content out of the sandbox and distinguish different texts.
+//! Both ends of the channel compute fingerprints, so fingerprints are part of the protocol. Both
+//! sides apply every normalization repeatedly: a line has the same fingerprint as an escaped copy,
+//! in which the line's own escapes are escaped too. The hashes are not cryptographic. Their purpose
+//! is to keep the content itself out of the sandbox and to distinguish texts.
 
 use crate::escapes::{decode_backslash_escape, decode_html_reference};
 
@@ -12,12 +13,12 @@ const START: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0000_0100_0000_01b3;
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The role of a byte in a line.
+/// How a byte in a line is treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum Class {
     Text = 0,
-    /// Always ignored: white space, quotes, commas.
+    /// Ignored everywhere: white space, quotes and commas.
     Blank = 1,
     /// Ignored at the start of a line: markers of diffs, quotations, comments and columns.
     Mark,
@@ -43,16 +44,16 @@ const CLASSES: [Class; 256] = {
     classes
 };
 
-/// Returns the hash of the normalized line and its normalized length in bytes; `None` if nothing is
-/// left.
+/// Returns the hash of the normalized line and its length after normalization, in bytes. Returns
+/// `None` if nothing is left.
 pub fn hash_line(line: &[u8]) -> Option<(u64, usize)> {
     let mut left = LineHasher { hash: START, mixed: 0, held: [0; BLOCK_BYTES], count: 0 };
     let mut at = 0;
     while let Some(&byte) = line.get(at) {
         at += 1;
         let class = CLASSES[usize::from(byte)];
-        // Nearly every byte takes this path without an unpredictable branch. A scan spends most of
-        // its time here.
+        // Nearly every byte takes this path, which has no unpredictable branch. A scan spends most
+        // of its time here.
         if class as u8 <= Class::Blank as u8 {
             left.push(byte, class == Class::Text);
             continue;
@@ -74,8 +75,8 @@ pub fn hash_line(line: &[u8]) -> Option<(u64, usize)> {
     left.finish()
 }
 
-/// Returns the bytes that [`hash_line`] hashes. In a text of several lines, nothing separates the
-/// lines, and only the markers of the first line are removed.
+/// Returns the bytes that [`hash_line`] hashes. If the text has several lines, they are not
+/// separated, and only the first line's markers are removed.
 pub fn normalize(text: &[u8]) -> Vec<u8> {
     let mut left = Vec::with_capacity(text.len());
     let mut at = 0;
@@ -103,12 +104,12 @@ pub fn normalize(text: &[u8]) -> Vec<u8> {
     left
 }
 
-/// Number of bytes that are hashed at a time.
+/// Number of bytes to hash at a time.
 const BLOCK_BYTES: usize = 64;
 
 struct LineHasher {
     hash: u64,
-    /// Number of hashed bytes.
+    /// Number of bytes hashed so far.
     mixed: usize,
     held: [u8; BLOCK_BYTES],
     count: usize,
@@ -124,7 +125,7 @@ impl LineHasher {
         }
     }
 
-    /// Pushes an escaped character like the unescaped one.
+    /// Adds a decoded character, as if it had not been escaped.
     fn push_decoded(&mut self, byte: u8) {
         let counts = match CLASSES[usize::from(byte)] {
             Class::Blank | Class::Backslash => false,
@@ -152,14 +153,14 @@ impl LineHasher {
     }
 }
 
-/// Returns the hash of consecutive line hashes.
+/// Returns the hash of a window, given its lines' hashes.
 pub fn hash_window(lines: &[u64]) -> u64 {
     lines.iter().fold(START ^ lines.len() as u64, |hash, line| {
         (hash.rotate_left(23) ^ line).wrapping_mul(MIX)
     })
 }
 
-/// Returns the hash of bytes without normalization.
+/// Returns the hash of bytes that are not normalized.
 pub fn hash_bytes(bytes: &[u8]) -> u64 {
     bytes.iter().fold(START, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
 }
@@ -214,7 +215,7 @@ mod tests {
             "return text.replace(&#39;&lt;&#39;, &#39;&amp;lt;&#39;).replace(&#39;é&#39;, &#39;&amp;amp;&#39;)",
             "\"return text.replace('<', '&lt;').replace('\\u00e9', '&amp;')\\n\"",
         ]);
-        // Looks like an escape but is not.
+        // This text looks escaped but is not.
         assert_same(&["a & b &c; d &#; \\", "'a & b &c; d &#; \\\\'"]);
         assert_ne!(hash_line(b"x = a & b"), hash_line(b"x = a b"));
         assert_ne!(hash_line(b"\\u00e"), hash_line(b"\\u00f"));

@@ -1,28 +1,28 @@
-//! Frames: a length, a kind, a stream and a body.
+//! Frames, which consist of a length, a kind, a stream and a body.
 
 use std::fmt;
 
-/// Increment with every change that an older side would misread, including changes to text
-/// fingerprints.
+/// The protocol version. Increment it with every change that an older version would misread,
+/// including changes to text fingerprints.
 pub const VERSION: u16 = 3;
 
-/// The largest body of a frame, in bytes.
+/// Maximum length of a frame's body in bytes.
 pub const BODY_LIMIT: usize = 1 << 20;
 
-/// Bytes of data that each side may send on a new stream before it receives more credit.
+/// How many bytes of data each side may send on a new stream before it receives more credit.
 pub const INITIAL_CREDIT: u32 = 1 << 20;
 
-/// The length of a hello, in bytes.
+/// Length of a hello in bytes.
 pub const HELLO_BYTES: usize = 6;
 
 const MAGIC: &[u8; 4] = b"PRCT";
 const HEADER_BYTES: usize = 9;
 
-/// The channels of a stream: the first byte of a data or end frame.
+/// The channels of a stream. The first byte in the body of a data or end frame is one of them.
 pub mod channel {
-    /// Host to agent: standard input, or the bytes of a file to be written.
+    /// Host to agent: standard input, or the content of a file to write.
     pub const STDIN: u8 = 0;
-    /// Agent to host: standard output, the bytes of a file, or the blobs of a snapshot.
+    /// Agent to host: standard output, a file's content, or a snapshot's blobs.
     pub const STDOUT: u8 = 1;
     /// Agent to host: standard error.
     pub const STDERR: u8 = 2;
@@ -30,22 +30,25 @@ pub mod channel {
     pub const RESULTS: u8 = 3;
 }
 
-/// The purpose of a frame.
+/// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameKind {
-    /// Host to agent: a new stream, with a [`crate::Request`] as JSON.
+    /// Host to agent: opens a stream. The body is a [`crate::Request`] as JSON.
     Open,
-    /// Both directions: a channel, then bytes. Uses credit.
+    /// Both directions: data on a channel. The body is the channel and then the bytes, which use up
+    /// credit.
     Data,
-    /// Both directions: the number of additional bytes that may be sent, as four big-endian bytes.
+    /// Both directions: grants credit. The body is the number of additional bytes that the other
+    /// side may send, as a big-endian `u32`.
     Credit,
-    /// Both directions: no more data on this channel.
+    /// Both directions: no more data follows on this channel.
     End,
-    /// Agent to host: a [`crate::Reply`] or a [`crate::Refusal`] as JSON. Closes the stream.
+    /// Agent to host: ends a request and closes its stream. The body is a [`crate::Reply`] or a
+    /// [`crate::Refusal`] as JSON.
     Reply,
-    /// Host to agent: cancels the request. A running command is killed.
+    /// Host to agent: cancels a request. If it is a running command, the agent kills the command.
     Cancel,
-    /// Agent to host: a new connection on a stream that the agent opens, with an
+    /// Agent to host: opens a stream for a new connection. The body is an
     /// [`crate::AcceptedConnection`] as JSON.
     Accepted,
 }
@@ -65,11 +68,11 @@ impl FrameKind {
 /// One frame: `length:u32 kind:u8 stream:u32 body`, big-endian.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// Purpose of the frame.
+    /// The kind of the frame.
     pub kind: FrameKind,
-    /// Number of the stream, chosen by the side that opens it.
+    /// The stream's number, chosen by the side that opens the stream.
     pub stream: u32,
-    /// At most [`BODY_LIMIT`] bytes.
+    /// The body, at most [`BODY_LIMIT`] bytes.
     pub body: Vec<u8>,
 }
 
@@ -83,24 +86,24 @@ pub enum WireError {
         /// The version that the other side sent.
         theirs: u16,
     },
-    /// A frame longer than [`BODY_LIMIT`].
+    /// A frame's body is longer than [`BODY_LIMIT`].
     TooLong {
-        /// The length in the header.
+        /// The length that the header specifies.
         length: usize,
     },
-    /// A frame kind that this version does not know.
+    /// This version does not know the frame's kind.
     UnknownKind {
-        /// The kind's byte.
+        /// The byte that specifies the kind.
         code: u8,
     },
-    /// A body that is invalid for the frame's kind.
+    /// The body is invalid for the frame's kind.
     Body {
         /// The kind of the frame.
         kind: FrameKind,
         /// What is wrong with the body, at most 400 characters.
         why: String,
     },
-    /// A frame for a stream that is not open, or more data than the credit allows.
+    /// The frame's stream is not open, or the frame contains more data than the credit allows.
     Stream {
         /// The stream's number.
         stream: u32,
@@ -128,11 +131,12 @@ impl fmt::Display for WireError {
 
 impl std::error::Error for WireError {}
 
-/// Maximum length of a parser error, in characters.
+/// Maximum length of a parser's error message, in characters.
 const MAX_ERROR_CHARS: usize = 400;
 
 impl WireError {
-    /// Truncates the parser's error, which may quote the whole body that the other side wrote.
+    /// Creates an error from the parser's message. Truncates the message, because it may quote the
+    /// whole body.
     fn body(kind: FrameKind, error: &serde_json::Error) -> Self {
         let text = error.to_string();
         let clean = text.chars().map(|c| if c.is_control() { ' ' } else { c });
@@ -189,7 +193,7 @@ impl Frame {
         serde_json::from_slice(&self.body).map_err(|error| WireError::body(self.kind, &error))
     }
 
-    /// Encodes the frame for the stream. The body must not exceed [`BODY_LIMIT`].
+    /// Encodes the frame. The body must not exceed [`BODY_LIMIT`].
     pub fn encode(&self) -> Vec<u8> {
         debug_assert!(self.body.len() <= BODY_LIMIT);
         let mut out = Vec::with_capacity(HEADER_BYTES + self.body.len());
@@ -200,9 +204,9 @@ impl Frame {
         out
     }
 
-    /// Decodes one frame at the start of `buffer` and returns it with its length. `Ok(None)` means
-    /// that more bytes are needed. The limit is checked before the body arrives, so that a false
-    /// length cannot make a reader allocate.
+    /// Decodes the frame at the start of `buffer`. Returns it with its encoded length, or
+    /// `Ok(None)` if more bytes are needed. Checks the length before the body arrives, so that a
+    /// false length cannot make a reader allocate memory.
     pub fn decode(buffer: &[u8]) -> Result<Option<(Self, usize)>, WireError> {
         let Some(header) = buffer.get(..HEADER_BYTES) else { return Ok(None) };
         let length = u32::from_be_bytes([header[0], header[1], header[2], header[3]]) as usize;

@@ -1,5 +1,4 @@
-//! The layout of a native sandbox, which the runtime sends to `agentd sandbox` before the channel's
-//! hello.
+//! The layout of a native sandbox. The runtime sends it to `agentd sandbox` before the hellos.
 //!
 //! ```text
 //! host  -> helper  length:u32 JSON SandboxLayout     ; big-endian, at most MAX_LAYOUT_BYTES
@@ -13,33 +12,32 @@ use crate::{Defence, RawPath};
 /// Maximum length of a layout or report, in bytes.
 pub const MAX_LAYOUT_BYTES: usize = 1 << 20;
 
-/// Everything that the helper needs to create a native sandbox. Paths are on the host unless stated
-/// otherwise.
+/// What the helper needs to create a native sandbox. Paths are host paths unless stated otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxLayout {
-    /// The `cgroup.procs` files of the groups that the helper joins first.
+    /// The `cgroup.procs` files of the control groups that the helper joins first.
     pub cgroups: Vec<RawPath>,
-    /// Lines of `uid_map` and `gid_map`.
+    /// How the sandbox's ids map to the host's.
     pub ids: IdMap,
-    /// Shares the host's network; for trusted set-up only.
+    /// Whether the sandbox shares the host's network. For trusted set-up lines only.
     pub network: bool,
-    /// An existing, empty host directory where the new root is mounted, in the helper's own mount
-    /// namespace.
+    /// An existing, empty directory on the host. The helper mounts the new root there, in its own
+    /// mount namespace.
     pub stage: RawPath,
-    /// Read-only directories of the root, topmost first; at least one.
+    /// The read-only directories that make up the root, topmost first. There is at least one.
     pub lower: Vec<RawPath>,
-    /// Where writes in the sandbox go.
+    /// Where to store what the sandbox writes.
     pub upper: UpperLayer,
-    /// Parts of the host to bind-mount, in this order.
+    /// Host paths to bind-mount, in this order.
     pub binds: Vec<BindMount>,
-    /// Paths in the sandbox to cover with something empty after the binds. Missing ones are
-    /// skipped.
+    /// Paths in the sandbox to cover with an empty file or directory, after the bind mounts.
+    /// Missing paths are skipped.
     pub covers: Vec<RawPath>,
-    /// The host name in the sandbox.
+    /// The host name that programs in the sandbox see.
     pub hostname: String,
     /// Size of `/dev/shm` in bytes.
     pub shm_bytes: u64,
-    /// `RLIMIT_NPROC`, used if no cgroup limits the number of processes.
+    /// The value of `RLIMIT_NPROC`. Set only if no control group limits the number of processes.
     pub process_limit: Option<u64>,
     /// Defences that a test has disabled.
     #[serde(default)]
@@ -50,31 +48,31 @@ pub struct SandboxLayout {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IdMap {
-    /// Maps the first 65536 ids to themselves: file owners are preserved, and no capability extends
-    /// beyond the sandbox. Requires root.
+    /// Maps the first 65536 ids to themselves. Files keep their owners, and no capability has an
+    /// effect outside the sandbox. Requires root.
     Identity,
     /// Maps the sandbox's root to the caller. No other ids exist.
     Single {
-        /// The caller's user.
+        /// The caller's user id.
         uid: u32,
-        /// The caller's group.
+        /// The caller's group id.
         gid: u32,
     },
-    /// Maps the sandbox's root to the caller, and ids from 1 on to the ranges in `/etc/subuid` and
-    /// `/etc/subgid`, with `newuidmap` and `newgidmap`.
+    /// Maps the sandbox's root to the caller, and ids from 1 on to the caller's ranges in
+    /// `/etc/subuid` and `/etc/subgid`. Requires `newuidmap` and `newgidmap`.
     Ranges {
-        /// The caller's user.
+        /// The caller's user id.
         uid: u32,
-        /// The caller's group.
+        /// The caller's group id.
         gid: u32,
-        /// From `/etc/subuid`.
+        /// The caller's range in `/etc/subuid`.
         users: IdRange,
-        /// From `/etc/subgid`.
+        /// The caller's range in `/etc/subgid`.
         groups: IdRange,
     },
 }
 
-/// A range of host ids.
+/// A range of ids on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdRange {
     /// The first id.
@@ -83,32 +81,33 @@ pub struct IdRange {
     pub count: u32,
 }
 
-/// A host tree for `agentd remove` to delete, sent as JSON on its standard input.
+/// A directory tree on the host that `agentd remove` is to delete. Sent as JSON on the agent's
+/// standard input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Removal {
     /// The id map of the sandboxes that wrote to the tree.
     pub ids: IdMap,
-    /// Absolute host path.
+    /// Absolute path on the host.
     pub path: RawPath,
 }
 
-/// Where writes in the sandbox go.
+/// Where to store what the sandbox writes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UpperLayer {
-    /// In memory, with a limit of bytes and files (0: unlimited). Writes count towards the
-    /// sandbox's memory limit and are lost when it ends.
+    /// In memory, with limits on bytes and files (0 means no limit). Writes count toward the
+    /// sandbox's memory limit and are lost when the sandbox ends.
     Memory {
-        /// Bytes of content.
+        /// Maximum total size of file contents in bytes.
         bytes: u64,
-        /// Files, directories and links.
+        /// Maximum number of files, directories and links.
         inodes: u64,
     },
-    /// In host directories on one file system. Used to build layers.
+    /// In directories on the host, which must be on the same file system. Used to build layers.
     Folder {
-        /// Receives what the sandbox writes.
+        /// The directory for what the sandbox writes.
         upper: RawPath,
-        /// Work directory of the overlay file system; must be empty.
+        /// The overlay's work directory, which must be empty.
         work: RawPath,
     },
 }
@@ -120,37 +119,38 @@ pub struct BindMount {
     pub from: RawPath,
     /// Path in the sandbox.
     pub to: RawPath,
-    /// A host directory that is overlaid read-only on `from`. Its whiteouts hide entries of `from`.
-    /// Nothing may be mounted below `from` in this case.
+    /// A host directory with whiteouts, which hide entries of `from`. It is overlaid on `from`, and
+    /// the result is read-only. In this case, nothing may be mounted below `from`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marks: Option<RawPath>,
 }
 
 impl BindMount {
-    /// Creates a bind without whiteouts.
+    /// Creates a bind mount without whiteouts.
     pub fn new(from: RawPath, to: RawPath) -> Self {
         Self { from, to, marks: None }
     }
 }
 
-/// Host paths to hide in a sandbox with a host base. They cannot be opened and are not listed.
+/// Host paths to hide in sandboxes with a host base. In the sandbox, they cannot be opened and are
+/// not listed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct HiddenPaths {
     /// Absolute host paths. Missing ones are skipped.
     pub paths: Vec<RawPath>,
-    /// Directories that are remounted like the parents of `paths` but lose no entry. A directory
-    /// that lost an entry has a different link count and change time than its neighbors. The decoys
-    /// keep it from standing out.
+    /// Directories that are also remounted, although none of their entries is hidden. Hiding an
+    /// entry changes a directory's link count and change time. Because of the decoys, such a
+    /// directory does not stand out from its neighbors.
     pub decoys: Vec<RawPath>,
 }
 
-/// The helper's reply.
+/// The helper's report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LayoutReport {
-    /// The sandbox exists; the channel's hello follows.
+    /// The sandbox exists. The agent's hello follows.
     Ready {
-        /// One entry per defence or limit that is not enforced.
+        /// One entry for each defence or limit that is not enforced.
         notes: Vec<String>,
     },
     /// The sandbox could not be created.

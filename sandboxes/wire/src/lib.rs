@@ -6,11 +6,11 @@
 //! frame   = length:u32 kind:u8 stream:u32 body   ; length counts the body only, <= BODY_LIMIT
 //! kind    = 1 open     host -> agent  body = JSON Request; opens an even stream, never 0
 //!         | 2 data     both           body = channel:u8 bytes
-//!         | 3 credit   both           body = bytes:u32; the receiver may be sent that many more
+//!         | 3 credit   both           body = bytes:u32; the other side may send that many more
 //!         | 4 end      both           body = channel:u8; no more data on that channel
 //!         | 5 reply    agent -> host  body = JSON Result<Reply, Refusal>; closes the stream
 //!         | 6 cancel   host -> agent  body empty; the agent still replies
-//!         | 7 accepted agent -> host  body = JSON Accepted; opens an odd stream
+//!         | 7 accepted agent -> host  body = JSON AcceptedConnection; opens an odd stream
 //! ```
 //!
 //! A stream starts with [`INITIAL_CREDIT`] bytes of credit in each direction. Any protocol

@@ -4,24 +4,25 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-/// A path as bytes. In JSON it is text: `%` and every byte that is neither printable ASCII nor
-/// valid UTF-8 are written as `%XX`.
+/// A path as bytes. In JSON it is a string, in which `%` and every byte that is neither printable
+/// ASCII nor valid UTF-8 are written as `%XX`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct RawPath(pub Vec<u8>);
 
 impl RawPath {
-    /// Creates a path from unescaped bytes.
+    /// Creates a path from raw bytes.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
         Self(bytes.into())
     }
 
-    /// Creates a task's path, relative to the work directory. `./a.py` becomes `a.py`.
+    /// Creates a path from a task's path, which is relative to the work directory. `./a.py` becomes
+    /// `a.py`.
     pub fn from_task_path(path: &str) -> Self {
         Self::from(path.trim_start_matches("./"))
     }
 
-    /// Parses a path from `/proc/self/mountinfo`, where blanks, line ends and backslashes are
-    /// escaped as three octal digits.
+    /// Parses a path from `/proc/self/mountinfo`, where white space and backslashes are written as
+    /// a backslash and three octal digits.
     pub fn from_mountinfo(text: &[u8]) -> Self {
         let mut out = Vec::with_capacity(text.len());
         let mut rest = text;
@@ -41,7 +42,7 @@ impl RawPath {
         Self(out)
     }
 
-    /// Returns a path below this directory.
+    /// Returns the path of an entry below this directory.
     #[must_use]
     pub fn join(&self, path: &RawPath) -> Self {
         let mut bytes = self.0.clone();
@@ -52,12 +53,12 @@ impl RawPath {
         Self(bytes)
     }
 
-    /// Returns the bytes as passed to the kernel.
+    /// Returns the raw bytes, as passed to the kernel.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Returns the path itself if its escaped form is identical, which is the common case.
+    /// Returns the path as text if it needs no escaping, which is the common case.
     fn as_unescaped(&self) -> Option<&str> {
         let plain = self.0.iter().all(|byte| matches!(byte, b' '..=b'~') && *byte != b'%');
         if plain { std::str::from_utf8(&self.0).ok() } else { None }
@@ -84,7 +85,7 @@ impl RawPath {
         out
     }
 
-    /// Parses the escaped form; `None` if a `%` is not followed by two hex digits.
+    /// Parses the escaped form. Returns `None` if a `%` is not followed by two hex digits.
     pub fn parse(text: &str) -> Option<Self> {
         let bytes = text.as_bytes();
         let mut out = Vec::with_capacity(bytes.len());

@@ -1,10 +1,11 @@
-//! Finds the repository or package that contains a file, to remove it as a whole and report it
-//! once.
+//! Finds the repository or package that a file belongs to, so that it can be removed as a whole and
+//! reported once.
 
-/// Repositories are removed as a whole, because removing single objects only corrupts them.
+/// The directories of repositories. A repository is removed as a whole, because removing single
+/// objects would only corrupt it.
 const REPOSITORIES: [&[u8]; 3] = [b".git", b".hg", b".svn"];
 
-/// Returns the repository's own directory if the path is in one.
+/// If the path is in a repository, returns the repository's own directory.
 pub fn repository_root(path: &[u8]) -> Option<&[u8]> {
     let mut end = 0;
     for part in path.split(|&byte| byte == b'/') {
@@ -14,15 +15,17 @@ pub fn repository_root(path: &[u8]) -> Option<&[u8]> {
         }
         end += 1;
     }
-    // A bare repository has its objects at the top level.
+    // In a bare repository, the objects are at the top level.
     let at = path.windows(9).position(|nine| nine == b"/objects/")?;
     Some(&path[..at])
 }
 
-/// Returns the `.../site-packages/package` part of a path that ends in `module`, given as
-/// `package/module`. Returns the path itself for a top-level module.
+/// Returns the part of `path` that ends with the package, such as `.../site-packages/package`.
+/// `path` ends in `module`, which has the form `package/module`. For a top-level module, returns
+/// the path itself.
 pub fn package_root<'a>(path: &'a [u8], module: &str) -> &'a [u8] {
-    // Search from the end: a package may contain a directory named like an import root.
+    // Search from the end, because a package may contain a directory with the name of an import
+    // root.
     let mut below = module.split('/').count();
     let mut end = path.len();
     loop {
@@ -48,7 +51,7 @@ mod tests {
         assert_eq!(repository_root(b"/r/.git/objects/ab/cd"), Some(&b"/r/.git"[..]));
         assert_eq!(repository_root(b"/srv/x.git/objects/ab/cd"), Some(&b"/srv/x.git"[..]));
         assert_eq!(repository_root(b"/r/.gitignore"), None);
-        // A file of that name (the pointer of a worktree or submodule) is not a repository.
+        // A file with that name belongs to a worktree or submodule and is not a repository.
         assert_eq!(repository_root(b"/r/.git"), None);
         let site = "/v/site-packages";
         for (path, module, whole) in [

@@ -1,4 +1,5 @@
-//! A scan for hidden content by fingerprint. The sandbox receives hashes, never the content itself.
+//! A request to scan for hidden content by fingerprints. Only hashes are sent to the sandbox, never
+//! the content itself.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,53 +11,53 @@ pub const SECRETS_LIMIT: usize = 16 << 20;
 /// Maximum number of lines in a window.
 pub const WINDOW_LINES: usize = 3;
 
-/// What to scan, and the limits. The [`Secrets`] follow on `STDIN` as JSON.
+/// What to scan, and the limits. The host then sends the [`Secrets`] on `STDIN` as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScanRequest {
-    /// Files and directories to scan, absolute. Missing ones are skipped.
+    /// Absolute paths of the files and directories to scan. Missing paths are skipped.
     pub roots: Vec<RawPath>,
-    /// Absolute paths that are skipped.
+    /// Absolute paths to skip.
     pub skip: Vec<RawPath>,
-    /// Reads only files with one of these suffixes (without the dot). If absent, all files are
-    /// read.
+    /// Suffixes, without the dot, of the files to read. If absent, all files are read.
     pub suffixes: Option<Vec<String>>,
-    /// The limits.
+    /// The limits of the scan.
     pub limits: ScanLimits,
 }
 
-/// Limits of a scan. Content beyond them is counted and reported.
+/// The limits of a scan. Content beyond them is not scanned, but counted and reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScanLimits {
-    /// Maximum bytes of one file; larger ones are counted, not read.
+    /// Maximum size of a file in bytes. Larger files are counted but not read.
     pub file_bytes: u64,
     /// Maximum expanded bytes of one compressed stream, or of all entries of one archive.
     pub expanded_bytes: u64,
-    /// Maximum nesting of archives.
+    /// Maximum depth of nested archives.
     pub depth: u32,
-    /// Maximum number of entries. The scan is rejected above it.
+    /// Maximum number of entries. If there are more, the agent rejects the scan.
     pub entries: u64,
-    /// Maximum number of reported findings.
+    /// Maximum number of findings to report.
     pub findings: u32,
 }
 
-/// What to search for, as hashes.
+/// The content to search for, as hashes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secrets {
-    /// Blocks of the hidden text.
+    /// Blocks of hidden text.
     pub blocks: Vec<Block>,
-    /// Names of the hidden modules, to find them in bytecode.
+    /// Names in the hidden modules, to find the modules in bytecode.
     pub names: Vec<NameSet>,
-    /// Modules that must not be importable, as paths relative to an import root, without a suffix:
-    /// `package/module`.
+    /// Hidden modules, which must not be importable. Each is a path relative to an import root,
+    /// without a suffix: `package/module`.
     pub modules: Vec<String>,
     /// Names of directories that are import roots, such as `site-packages`.
     pub import_roots: Vec<String>,
 }
 
-/// A block of text, as [`crate::fingerprint::hash_window`] hashes of consecutive lines.
+/// A block of hidden text, as hashes of consecutive lines (see
+/// [`crate::fingerprint::hash_window`]).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
-    /// Number of distinct windows that count as a copy.
+    /// How many distinct windows must be found to count as a copy.
     pub need: u32,
     /// Number of lines in each window, from 1 to [`WINDOW_LINES`].
     pub lines: u8,
@@ -64,46 +65,46 @@ pub struct Block {
     pub windows: Vec<u64>,
 }
 
-/// Names in the hidden part of one module, as [`crate::fingerprint::hash_bytes`] hashes. Bytecode keeps these
-/// names.
+/// The names in the hidden part of a module, as hashes (see [`crate::fingerprint::hash_bytes`]).
+/// Bytecode keeps these names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameSet {
-    /// The module, as in [`Secrets::modules`]. Bytecode of this module needs `need` of the names to
-    /// be a finding, other bytecode `need_elsewhere`.
+    /// The module, as in [`Secrets::modules`].
     pub module: String,
-    /// Number of names that make bytecode of this module a finding.
+    /// How many of the names must be found in this module's bytecode to count as a copy.
     pub need: u32,
-    /// Number of names that make any other bytecode a finding.
+    /// How many of the names must be found in any other bytecode to count as a copy.
     pub need_elsewhere: u32,
     /// One hash per name.
     pub names: Vec<u64>,
 }
 
-/// The findings of a scan and its statistics.
+/// The findings of a scan, and its statistics.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScanReply {
-    /// Findings in walking order, at most [`ScanLimits::findings`].
+    /// The findings in the order of the walk, at most [`ScanLimits::findings`].
     pub findings: Vec<Finding>,
     /// Whether there are more findings than the limit.
     pub more: bool,
-    /// Number of files read.
+    /// Number of files that were read.
     pub files: u64,
-    /// Bytes read, before any expansion.
+    /// Number of bytes that were read, before any expansion.
     pub bytes: u64,
-    /// Files above the size limit, and streams cut at the expansion limit.
+    /// Number of files above the size limit, and of streams that were truncated at the expansion
+    /// limit.
     pub too_large: u64,
-    /// Archives above the nesting limit.
+    /// Number of archives that were nested too deeply.
     pub too_deep: u64,
-    /// Unreadable files, and archives that are corrupt or use an unsupported method.
+    /// Number of unreadable files, and of archives that are corrupt or use an unsupported method.
     pub unreadable: u64,
-    /// Duration in microseconds.
+    /// How long the scan took, in microseconds.
     pub took_us: u64,
 }
 
-/// One location with hidden content.
+/// A location with hidden content.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Finding {
-    /// The file in the sandbox, absolute.
+    /// The absolute path of the file in the sandbox.
     pub path: RawPath,
     /// The path inside nested archives, outermost first.
     pub inside: Vec<RawPath>,
@@ -111,7 +112,7 @@ pub struct Finding {
     pub what: FindingKind,
 }
 
-/// The type of a finding, with the matching entry's index in the [`Secrets`].
+/// What was found, with the index of the matching entry in the [`Secrets`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum FindingKind {
@@ -119,14 +120,14 @@ pub enum FindingKind {
     Text {
         /// Index in [`Secrets::blocks`].
         block: u32,
-        /// Number of its windows that were found.
+        /// Number of the block's windows that were found.
         matched: u32,
     },
     /// Bytecode of a hidden module.
     Bytecode {
         /// Index in [`Secrets::names`].
         set: u32,
-        /// Number of its names that were found.
+        /// Number of the set's names that were found.
         matched: u32,
     },
     /// A hidden module, either importable or in an archive.

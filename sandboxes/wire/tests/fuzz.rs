@@ -1,4 +1,4 @@
-//! Fuzzes the readers of a channel with arbitrary bytes (docs/channel.md).
+//! Fuzzes the parsers for the channel with arbitrary bytes (docs/channel.md).
 
 use fuzz::{assert_error_text, fuzz};
 use proctor_wire::{
@@ -18,7 +18,7 @@ fn check_error_text(error: WireError) {
     assert_error_text(&error.to_string(), "");
 }
 
-/// Reads a hello and frames. Each frame must encode to the bytes that it was decoded from.
+/// Reads a hello and then frames. Encoding a frame must result in the bytes it was decoded from.
 fn channel(bytes: &[u8]) -> Result<(), WireError> {
     let Some((hello, mut rest)) = bytes.split_first_chunk::<HELLO_BYTES>() else {
         return Err(WireError::NotAHello);
@@ -38,7 +38,7 @@ fn channel(bytes: &[u8]) -> Result<(), WireError> {
     Ok(())
 }
 
-/// A parsed body must survive a round trip.
+/// If a body can be parsed, it must survive a round trip.
 fn body<T: DeserializeOwned + Serialize + PartialEq + std::fmt::Debug>(
     frame: &Frame,
 ) -> Result<(), WireError> {

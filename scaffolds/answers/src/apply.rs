@@ -10,35 +10,35 @@ use crate::{
     natural::{Edit, Snippet},
 };
 
-/// How a snippet is matched against its file. The run record stores the policy.
+/// How a snippet is matched against its file. The run record contains this setting.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MatchMode {
     /// Line by line, byte for byte.
     #[default]
     Exact,
-    /// Like FEA-Bench's own code: ignores blank lines at the edges of a snippet and white space at
-    /// line ends, and removes `a/` or `b/` before a path.
+    /// In the same way as FEA-Bench's own code: ignores blank lines at the start and end of a
+    /// snippet and white space at line ends, and strips `a/` or `b/` from a path.
     Reference,
 }
 
 /// The result of one edit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EditReport {
-    /// The path the edit names.
+    /// The path that the edit refers to.
     pub file: String,
     /// Whether the edit was applied and, if not, why.
     #[serde(flatten)]
     pub status: Status,
 }
 
-/// Possible outcomes of an edit.
+/// The possible outcomes of an edit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum Status {
     /// The edit was applied.
     Applied,
-    /// The old and new snippets are equal.
+    /// The old and the new snippet are equal.
     NoDifference,
     /// The file does not contain the old snippet.
     NoMatch,
@@ -51,35 +51,35 @@ pub enum Status {
     Overlap,
     /// The old snippet is not empty, but the file does not exist.
     NoFile,
-    /// The old snippet is empty, but the file is not.
+    /// The old snippet is empty, but the file has content.
     NotEmpty,
     /// The file is a symlink or not text.
     NotText,
-    /// The path escapes the repository.
+    /// The path leads outside the repository.
     ForbiddenPath,
 }
 
-/// The Git mode and bytes at a path, or `None` if nothing exists there.
+/// The Git mode and content at a path; `None` if nothing exists there. For a symlink, the content
+/// is its target.
 pub type FileState = Option<(u32, Vec<u8>)>;
 
-/// Returns the content of a path before the response is applied.
+/// A function that returns the state of a path before the answer is applied.
 pub type FileLookup<'a> = dyn Fn(&str) -> FileState + 'a;
 
-/// The result of applying a response.
+/// The result of applying an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ApplyOutcome {
-    /// The changed files.
+    /// The files that changed, with their new state.
     pub files: BTreeMap<String, FileState>,
-    /// One report per edit, in response order.
+    /// One report per edit, in the order of the answer.
     pub edits: Vec<EditReport>,
 }
 
-/// Applies edits to files. `current` returns a path's mode and bytes; for a symlink, its mode and
-/// target.
+/// Applies edits to files. `current` returns the state of a path before the edits.
 ///
-/// Every snippet is matched against the original file and must occur exactly once. Lines common to
-/// the start or end of both snippets are context. An edit that cannot be applied is skipped and its
-/// report says why.
+/// Each old snippet is searched for in the original file and must occur there exactly once. Lines
+/// that both snippets start or end with are context. If an edit cannot be applied, it is skipped,
+/// and its report says why.
 pub fn apply(edits: &[Edit], matching: MatchMode, current: &FileLookup<'_>) -> ApplyOutcome {
     let mut work: BTreeMap<String, EditedFile> = BTreeMap::new();
     let mut applied = ApplyOutcome::default();
@@ -114,7 +114,7 @@ fn resolve_path(file: &str, matching: MatchMode, current: &FileLookup<'_>) -> St
     }
 }
 
-/// A file and the edits applied to it.
+/// A file and the edits that were applied to it.
 struct EditedFile {
     /// `None` if the file does not exist.
     original: FileState,
@@ -123,7 +123,7 @@ struct EditedFile {
     spans: Vec<Span>,
     gone: bool,
     mode: Option<u32>,
-    /// Whether the new file ends in a newline. Set by an edit that reaches the end of the file.
+    /// Whether the new file ends in a newline. Set if an edit reaches the end of the file.
     ended: Option<bool>,
     /// Whether carriage returns count as part of the lines.
     literal: Option<bool>,
@@ -210,7 +210,7 @@ impl EditedFile {
             more => return Status::Ambiguous { times: more.len() },
         };
         let reaches_end = at + before.lines.len() == held.lines.len();
-        // Only the last lines of a file determine whether it ends in a newline.
+        // Only the last lines of a file can lack a final newline.
         if after.unended && !reaches_end {
             return Status::NoMatch;
         }
@@ -234,8 +234,8 @@ impl EditedFile {
         }
         if !nothing {
             let meets = |span: &Span| match (span.start == span.end, start == end) {
-                // Two insertions at the same position do not overlap. They are applied one after
-                // the other.
+                // Two insertions at the same position don't overlap. The second comes after the
+                // first.
                 (true, true) => false,
                 (true, false) => start < span.start && span.start < end,
                 (false, true) => span.start < start && start < span.end,

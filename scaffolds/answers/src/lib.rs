@@ -1,13 +1,13 @@
-//! Converts a single-response model's answer to file changes.
+//! Converts a model's single answer to file changes.
 //!
 //! ```text
-//! natural answer -> edits -> matched with the files -> changes -> a patch
+//! natural answer -> edits -> matched against the files -> changes -> a patch
 //! patch answer   -> the patch in it
 //! probe answer   -> the file and the signature that it names
 //! ```
 //!
-//! The grammar of natural answers is FEA-Bench's (`prompts/single-shot`, and [`natural`]). This
-//! crate never reads a disk or a sandbox: the caller provides the content of each path.
+//! The grammar of natural answers is that of FEA-Bench (`prompts/single-shot`, and [`natural`]).
+//! This crate never accesses a disk or a sandbox: the caller provides the content of each path.
 
 #![warn(missing_docs)]
 

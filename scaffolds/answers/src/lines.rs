@@ -1,13 +1,13 @@
-//! Splits text into lines. Only a line feed ends a line. A form feed is an ordinary character.
+//! Splits text into lines. Only a line feed ends a line; a form feed is an ordinary character.
 
 /// Lines without their line breaks. Empty text has no lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Lines {
     pub(crate) lines: Vec<String>,
-    /// Whether the last line ends in a line feed. True if there are no lines.
+    /// Whether the last line ends in a line feed. `true` if there are no lines.
     pub(crate) ended: bool,
-    /// Whether every line feed was preceded by a carriage return, which has been removed from the
-    /// lines.
+    /// Whether each line feed comes after a carriage return. If so, the lines don't contain these
+    /// carriage returns.
     pub(crate) crlf: bool,
 }
 
@@ -19,10 +19,10 @@ impl Lines {
             "" => Vec::new(),
             _ => whole.split('\n').map(str::to_owned).collect(),
         };
-        // Ignore a last line without a line break, which does not show which kind of break the file
-        // uses.
+        // Ignore a last line without a line break, because it does not show which line breaks the
+        // file uses.
         let with_end = if ended { lines.len() } else { lines.len() - 1 };
-        // Keep all carriage returns if a line ends in two of them, because a snippet could not tell
+        // If a line ends in two carriage returns, keep all of them: a snippet could not distinguish
         // the second one from the line break.
         let doubled = |line: &&String| line.ends_with("\r\r");
         let crlf = with_end > 0
@@ -49,7 +49,7 @@ impl Lines {
         out
     }
 
-    /// Moves the carriage returns back into the lines.
+    /// Puts the carriage returns back into the lines.
     pub(crate) fn with_carriage_returns(mut self) -> Self {
         if std::mem::take(&mut self.crlf) {
             let with_end = if self.ended { self.lines.len() } else { self.lines.len() - 1 };

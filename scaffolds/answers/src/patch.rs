@@ -1,8 +1,9 @@
-//! Extracts a patch from the surrounding text.
+//! Extracts a patch from the text around it.
 
 use crate::thinking;
 
-/// Returns the patch in an answer, ending in a line feed.
+/// Returns the patch in an answer, with a line feed at its end. Uses the first of these that
+/// exists:
 ///
 /// ```text
 /// first   the element <patch> or <diff>, whose end tag is at the start of a line
@@ -11,8 +12,8 @@ use crate::thinking;
 /// else    the whole answer, from the first line that starts a file of a patch
 /// ```
 ///
-/// Returns `None` if nothing looks like a patch. FEA-Bench's own code instead treats the whole
-/// answer as a patch. It also ends a block at any three backticks, even within an added line.
+/// Returns `None` if nothing looks like a patch. In that case, FEA-Bench's own code treats the
+/// whole answer as a patch. It also ends a block at any three backticks, even in an added line.
 pub fn extract_patch(answer: &str) -> Option<String> {
     let answer = thinking::strip_thinking(answer);
     let lines: Vec<&str> = answer.split('\n').collect();
@@ -30,7 +31,7 @@ pub fn extract_patch(answer: &str) -> Option<String> {
     let found = ["patch", "diff"]
         .iter()
         .find_map(|name| element(name))
-        // The element may contain an example block, or a code fence around the patch.
+        // The element may contain an example before the patch, or a code fence around the patch.
         .map(|text| {
             let inner: Vec<&str> = text.split('\n').collect();
             fenced_blocks(&inner)
@@ -57,8 +58,8 @@ fn join_lines(first: &str, rest: &[&str]) -> String {
     all.join("\n")
 }
 
-/// Returns the info string and text of each fenced block. A fence must start its line; patch lines
-/// never match because they start with a sign.
+/// Returns the info string and text of each fenced block. A fence must be at the start of a line. A
+/// line in a patch is never a fence, because it starts with a sign.
 fn fenced_blocks<'a>(lines: &[&'a str]) -> Vec<(&'a str, String)> {
     let mut out = Vec::new();
     let mut open: Option<(&str, Vec<&str>)> = None;

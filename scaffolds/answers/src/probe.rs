@@ -1,4 +1,4 @@
-//! Parses the file and signature named in an answer to the contamination probe.
+//! Parses the files and signatures named in an answer to the contamination probe.
 
 use crate::thinking;
 
@@ -11,7 +11,8 @@ pub struct NamedDefinition {
     pub signature: String,
 }
 
-/// Parses each `FILE: ...` line of an answer together with the `SIGNATURE: ...` line after it.
+/// Parses each `FILE: ...` line of an answer together with the `SIGNATURE: ...` line that follows
+/// it.
 pub fn parse_named_definitions(answer: &str) -> Vec<NamedDefinition> {
     let mut out: Vec<NamedDefinition> = Vec::new();
     for line in thinking::strip_thinking(answer).lines() {
@@ -30,13 +31,13 @@ pub fn parse_named_definitions(answer: &str) -> Vec<NamedDefinition> {
 }
 
 impl NamedDefinition {
-    /// Returns whether this names the same definition, ignoring white space, a final colon and the
+    /// Returns whether both name the same definition. Ignores white space, a final colon and the
     /// spacing of annotations.
     pub fn matches(&self, file: &str, signature: &str) -> bool {
         self.file == file && normalize_signature(&self.signature) == normalize_signature(signature)
     }
 
-    /// Returns the name that the signature defines.
+    /// Returns the name that the signature defines; `None` if there is none.
     pub fn name(&self) -> Option<&str> {
         defined_name(&self.signature)
     }
@@ -53,7 +54,7 @@ pub fn defined_name(signature: &str) -> Option<&str> {
 
 fn normalize_signature(signature: &str) -> String {
     let text: String = signature.chars().filter(|c| !c.is_whitespace()).collect();
-    // Ignore a trailing comma in the parameter list, which has no meaning.
+    // Ignore a trailing comma in the parameter list, because it has no meaning.
     text.trim_end_matches(':').replace(",)", ")")
 }
 

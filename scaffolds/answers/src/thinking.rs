@@ -1,7 +1,7 @@
-//! Removes reasoning text, which is not part of the answer and may contain drafts of edits.
+//! Removes reasoning, which is not part of the answer and may contain drafts of edits.
 
-/// Returns the answer after a leading `<think>` block. Returns an empty answer if the block is not
-/// closed: the response was cut off while reasoning.
+/// Returns the answer without a leading `<think>` block. If the block is not closed, returns an
+/// empty answer, because the response was cut off during reasoning.
 pub(crate) fn strip_thinking(answer: &str) -> &str {
     match answer.trim_start().strip_prefix("<think>") {
         None => answer,

@@ -1,8 +1,8 @@
-//! The scaffold interface: the loop that turns model responses into actions.
+//! The interface of scaffolds. A scaffold is the loop that turns model responses into actions.
 //!
-//! A [`Scaffold`] runs on one [`Session`]. It calls the model and acts in the sandbox until it
-//! submits or the session stops it. The session enforces budgets and does the recording and
-//! snapshots, so a scaffold cannot forget them.
+//! A [`Scaffold`] uses one [`Session`] per trial. It calls the model and acts in the sandbox until
+//! it submits or the session stops it. The session enforces budgets, records events and takes
+//! snapshots, so a scaffold cannot forget to do so.
 //!
 //! The smallest scaffold that calls a model requests one response and finishes:
 //!
@@ -20,7 +20,7 @@
 //!         "one-answer"
 //!     }
 //!
-//!     // Everything the model sees besides the task. Arms with different factors are different arms.
+//!     // Everything that the model sees besides the task. Different factors make different arms.
 //!     fn factors(&self) -> Value {
 //!         json!({})
 //!     }

@@ -1,8 +1,9 @@
 use proctor_types::Budget;
 use serde::Serialize;
 
-/// The announced limits, as prompt templates name them. Units are counts, US dollars and seconds.
-/// Unset limits are present as none, because templates reject undefined names.
+/// The announced limits, under the names that prompt templates use. Units are counts, US dollars
+/// and seconds. A limit that is not set is `none` and not missing, because templates reject
+/// undefined names.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct AnnouncedLimits {
     steps: Option<u64>,
@@ -17,11 +18,11 @@ pub struct AnnouncedLimits {
 }
 
 impl AnnouncedLimits {
-    /// Returns `None` if nothing is limited. An empty list of limits would mislead the model.
+    /// Returns the limits, or `None` if nothing is limited: an empty list would mislead the model.
     pub fn from_budget(budget: &Budget) -> Option<Self> {
         let limits = Self {
-            // Both limits apply to the main agent, and only the main agent reads them: sub-agents
-            // receive no limits.
+            // Both limits apply to the main agent. Only the main agent reads this text, because
+            // sub-agents are not told any limits.
             steps: [budget.steps, budget.main_steps].into_iter().flatten().min(),
             input_tokens: budget.input_tokens,
             output_tokens: budget.output_tokens,

@@ -1,4 +1,4 @@
-//! Notices about the budget that are added to the conversation (`prompts/budget/`).
+//! Notices about the budget that are appended to the conversation (`prompts/budget/`).
 
 use minijinja::{Environment, UndefinedBehavior, value::Serde};
 use proctor_types::{
@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 const COUNTDOWN: &str = include_str!("../../../prompts/budget/countdown.md.j2");
 const GRACE: &str = include_str!("../../../prompts/budget/grace.md.j2");
 
-/// Returns the templates of the notices for this budget. They are factors of the arm. Empty if the
-/// budget is hidden, or announced once with a hard end.
+/// Returns the templates of the notices for this budget, which are factors of the arm. Empty if the
+/// budget is hidden, or if it is announced only once and ends without a last response.
 pub fn notices(budget: &Budget) -> Map<String, Value> {
     let mut texts = Map::new();
     if budget.disclosure == Disclosure::Countdown {
@@ -23,7 +23,7 @@ pub fn notices(budget: &Budget) -> Map<String, Value> {
     texts
 }
 
-/// What is left of one limit.
+/// How much is left of one limit.
 #[derive(Debug, Serialize)]
 struct RemainingLimit {
     left: String,
@@ -31,23 +31,23 @@ struct RemainingLimit {
     unit: &'static str,
 }
 
-/// The remaining wall, working and tool time, in seconds. `None` means no limit.
+/// The wall-clock, working and tool time that is left, in seconds. `None` means no limit.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TimeLeft {
     /// Wall-clock time.
     pub wall: Option<f64>,
-    /// Wall-clock time minus waits for endpoints.
+    /// Wall-clock time without the time spent waiting for endpoints.
     pub working: Option<f64>,
-    /// Time in tools.
+    /// Time spent in tools.
     pub tools: Option<f64>,
 }
 
-/// Returns the request with what is left of every limit appended to its last message. The notice is
-/// not kept for later requests: an outdated value would mislead the model and cost tokens on every
-/// request.
+/// Returns the request with a notice of what is left of each limit, appended to the last message.
+/// Later requests do not contain this notice: outdated numbers would mislead the model and cost
+/// tokens in every request.
 ///
 /// # Errors
-/// Returns an error if the template cannot be rendered.
+/// Fails if the template cannot be rendered.
 pub fn add_countdown_notice(
     ask: ModelRequest,
     budget: &Budget,
@@ -62,17 +62,17 @@ pub fn add_countdown_notice(
     Ok(append_notice(ask, &notice))
 }
 
-/// Returns the request for the final response after the limit is reached.
+/// Returns the request for the last response after a limit is reached.
 ///
 /// # Errors
-/// Returns an error if the template cannot be rendered.
+/// Fails if the template cannot be rendered.
 pub fn add_grace_notice(ask: ModelRequest, kind: BudgetKind) -> Result<ModelRequest, Fault> {
     let notice = render(GRACE, json!({ "unit": unit(kind) }))?;
     Ok(append_notice(ask, &notice))
 }
 
-/// Appends the notice to the last message instead of adding a message: some endpoints reject two
-/// consecutive messages with the same role.
+/// Appends the notice to the last message and adds no message of its own, because some endpoints
+/// reject two consecutive messages with the same role.
 fn append_notice(mut ask: ModelRequest, notice: &str) -> ModelRequest {
     if let Some(last) = ask.messages.last_mut() {
         let (Message::System { content }
@@ -120,7 +120,7 @@ fn remaining_limits(budget: &Budget, spent: &Spending, time: TimeLeft) -> Vec<Re
     .collect()
 }
 
-/// Returns a budget kind's name, as used in the announced limits.
+/// Returns the name of a limit's unit, as in the announced limits.
 fn unit(kind: BudgetKind) -> &'static str {
     match kind {
         BudgetKind::Steps => "answers",

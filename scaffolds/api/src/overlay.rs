@@ -1,4 +1,4 @@
-//! User-provided prompts that override the built-in ones.
+//! Users' own prompts, which override the built-in ones.
 
 use std::{
     collections::BTreeMap,
@@ -6,14 +6,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The folders of `prompts/` that belong to scaffolds. A user's prompt folder may serve arms with
-/// different scaffolds.
+/// The folders in `prompts/` that belong to scaffolds. A user's prompt folder may contain prompts
+/// for several scaffolds.
 const FOLDERS: [&str; 3] = ["bash", "external", "tools"];
 
-/// An error about an unusable prompt folder.
+/// An error that makes a prompt folder unusable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptFolderError {
-    /// What is wrong and in which file.
+    /// What is wrong, and in which file.
     pub what: String,
     /// How to fix it.
     pub hint: String,
@@ -26,19 +26,20 @@ impl PromptFolderError {
     }
 }
 
-/// Prompt texts that override built-in ones, by folder and file.
+/// Prompt texts that override built-in texts, by folder and file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overlay {
     texts: BTreeMap<(String, String), String>,
 }
 
 impl Overlay {
-    /// Reads a prompt folder. `known` lists one scaffold's folders and their files. The texts are
-    /// in subfolders with those names or, if the scaffold has a single folder, at the top level.
+    /// Reads a user's prompt folder. `known` lists the folders of one scaffold and the files in
+    /// them. The texts are in subfolders with the same names. If the scaffold has a single folder,
+    /// they may also be at the top level.
     ///
     /// # Errors
-    /// Returns an error if a name matches none of the scaffold's files, a file cannot be read, or
-    /// the folder has no prompt for the scaffold.
+    /// Fails if a file does not belong to the scaffold, a file cannot be read, or the folder has no
+    /// prompt for the scaffold.
     pub fn read(dir: &Path, known: &[(&str, Vec<&str>)]) -> Result<Self, PromptFolderError> {
         let mut overlay = Self::default();
         let one = match known {
@@ -83,14 +84,14 @@ impl Overlay {
         }
     }
 
-    /// Adds a text from a run record.
+    /// Adds a text that comes from a run record.
     #[must_use]
     pub fn with_text(mut self, folder: &str, file: &str, text: impl Into<String>) -> Self {
         self.texts.insert((folder.to_owned(), file.to_owned()), text.into());
         self
     }
 
-    /// Returns the text that overrides a file.
+    /// Returns the text that overrides a built-in file, if there is one.
     pub fn get(&self, folder: &str, file: &str) -> Option<&str> {
         self.texts.get(&(folder.to_owned(), file.to_owned())).map(String::as_str)
     }
@@ -120,8 +121,8 @@ impl Overlay {
     }
 }
 
-/// Returns names and paths, sorted. Skips names that start with a dot, such as editor files or
-/// `.git`.
+/// Returns the names and paths of the entries, sorted by name. Skips names that start with a dot,
+/// such as those of an editor's files or `.git`.
 fn entries(dir: &Path) -> Result<Vec<(String, PathBuf)>, PromptFolderError> {
     let wrong = |error: std::io::Error| {
         let what = format!("{}: {error}", dir.display());
@@ -145,8 +146,8 @@ fn format_folders(known: &[(&str, Vec<&str>)]) -> String {
 }
 
 fn suggest_name(wrong: &str, known: &[&str]) -> String {
-    // Ignore the file extension, which may be missing or wrong: `task.md` and `task.j2` mean
-    // `task.md.j2`.
+    // Ignore the file extension, which may be missing or wrong: for `task.md` and `task.j2`,
+    // suggest `task.md.j2`.
     let stem = wrong.split('.').next().unwrap_or(wrong);
     let likeness = |name: &str| {
         let whole = strsim::jaro_winkler(wrong, name);
@@ -180,7 +181,7 @@ mod tests {
         let top = read(&["task.md.j2", ".swp"]).unwrap();
         assert_eq!(top.get("tools", "task.md.j2"), Some("text of task.md.j2"));
         assert_eq!(top.get("tools", "tool_shell.md.j2"), None);
-        // One folder can have prompts for arms with different scaffolds.
+        // A folder may contain prompts for arms with different scaffolds.
         let below = read(&["tools/task.md.j2", "bash/anything"]).unwrap();
         assert_eq!(below.get("tools", "task.md.j2"), Some("text of tools/task.md.j2"));
 

@@ -7,12 +7,12 @@ use serde_json::{Map, Value};
 
 use crate::{PromptFolderError, Session, Stop};
 
-/// How a scaffold ended its loop on its own.
+/// How a scaffold's loop ended, unless the session stopped it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finish {
-    /// The work directory is the submission.
+    /// The scaffold submitted the work directory.
     Submitted,
-    /// The scaffold gave up or ended normally without a submission.
+    /// The scaffold gave up, or it ended normally without submitting.
     Exited {
         /// The category used in reports.
         cause: ExitCause,
@@ -28,14 +28,14 @@ impl Finish {
     }
 }
 
-/// The environment of a user's program: a native sandbox on the host base without network access.
+/// The environment of a user's program: a native sandbox with a host base and no network access.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OwnSandbox {
-    /// Host directories mounted read-only.
+    /// The host directories to mount read-only.
     pub mounts: Vec<Mount>,
-    /// A digest of the mounts' content.
+    /// A digest of the mounted content.
     pub digest: String,
-    /// Resource limits.
+    /// The resource limits.
     pub limits: SandboxSpec,
     /// The program's working directory.
     pub workdir: String,
@@ -53,36 +53,36 @@ pub struct SettingError {
 }
 
 impl SettingError {
-    /// Creates an error about a key, with its fix.
+    /// Creates an error for a key, with a hint on how to fix it.
     pub fn new(key: &str, what: String, hint: &str) -> Self {
         Self { key: key.to_owned(), what, hint: hint.to_owned() }
     }
 }
 
-/// A scaffold's sampling defaults, used unless the model's own settings override them. If a value
-/// is absent, the endpoint decides.
+/// A scaffold's default sampling parameters. The model's own settings override them. If neither
+/// sets a parameter, the endpoint decides.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Sampling {
-    /// Same as in `[models]`.
+    /// The temperature, as in `[models]`.
     pub temperature: Option<f64>,
-    /// Same as in `[models]`.
+    /// The nucleus sampling threshold, as in `[models]`.
     pub top_p: Option<f64>,
 }
 
-/// The agent loop. Stateless between trials: all state of a trial is in its session.
+/// An agent loop. It has no state between trials: all state of a trial is in the session.
 #[async_trait]
 pub trait Scaffold: Send + Sync {
-    /// Returns the name used in configurations.
+    /// Returns the name that configurations use.
     fn name(&self) -> &str;
 
-    /// Returns every prompt text and setting that affects what the model sees. These are factors of
+    /// Returns every prompt text and setting that affects what the model sees. They are factors of
     /// the arm.
     fn factors(&self) -> Value;
 
     /// Merges `[arms.settings]` with the defaults. The result is a factor of the arm.
     ///
     /// # Errors
-    /// Returns an error for an unknown key or a value of the wrong type.
+    /// Fails if a key is unknown or a value has the wrong type.
     fn resolve_settings(
         &self,
         given: &Map<String, Value>,
@@ -97,52 +97,53 @@ pub trait Scaffold: Send + Sync {
         }
     }
 
-    /// Returns the same scaffold with texts from a folder instead of the built-in ones
+    /// Returns the same scaffold with texts from a folder in place of the built-in ones
     /// (`docs/prompts.md`).
     ///
     /// # Errors
-    /// Returns an error if the scaffold has no prompts or the folder cannot be used.
+    /// Fails if the scaffold has no prompts or the folder cannot be used.
     fn with_prompts(&self, _folder: &Path) -> Result<Arc<dyn Scaffold>, PromptFolderError> {
         let what = format!("the scaffold `{}` has no prompts", self.name());
         Err(PromptFolderError::new(what, "remove the key"))
     }
 
-    /// Returns whether an arm with this scaffold must name a model.
+    /// Returns whether an arm with this scaffold requires a model.
     fn needs_model(&self) -> bool;
 
-    /// Returns whether its requests offer tools through function calling, which some models do not
-    /// support.
+    /// Returns whether the scaffold offers the model tools through function calling, which some
+    /// models do not support.
     fn needs_tools(&self) -> bool {
         false
     }
 
-    /// Returns sampling defaults that the model's own settings override. They become factors as
-    /// well.
+    /// Returns the default sampling parameters. The model's own settings override them. They are
+    /// also factors of the arm.
     fn sampling(&self) -> Sampling {
         Sampling::default()
     }
 
-    /// Returns the rules that distinguish the client's main conversation from side requests, in the
-    /// form used in manifests (docs/gateway.md). Only for a scaffold whose client runs in a sandbox
-    /// and calls the model over HTTP.
+    /// Returns rules that distinguish a client's main conversation from its side requests, in the
+    /// same form as in manifests (docs/gateway.md). Only for a scaffold whose client runs in a
+    /// sandbox and calls the model over HTTP.
     ///
-    /// If this returns no rules, no model endpoint is started. Otherwise the endpoint listens in
-    /// [`Scaffold::own_sandbox`] if there is one, or else in the task's sandbox. `settings` are the
-    /// arm's, as returned by [`Scaffold::resolve_settings`].
+    /// If this returns `None`, no model endpoint is started. Otherwise, the endpoint listens in the
+    /// sandbox from [`Scaffold::own_sandbox`], or in the task's sandbox if there is no other.
+    /// `settings` are the arm's, as returned by [`Scaffold::resolve_settings`].
     fn model_endpoint(&self, _settings: &Map<String, Value>) -> Option<Value> {
         None
     }
 
-    /// Returns the host directories mounted read-only in the task's sandbox.
+    /// Returns the host directories to mount read-only in the task's sandbox.
     fn mounts(&self) -> Vec<Mount> {
         Vec::new()
     }
 
-    /// Returns the sandbox of a user's program that implements the loop. It is separate from the
-    /// task's. `settings` are the arm's, as returned by [`Scaffold::resolve_settings`].
+    /// Returns the specification of a separate sandbox for a user's program that implements the
+    /// loop; `None` if there is no such program. `settings` are the arm's, as returned by
+    /// [`Scaffold::resolve_settings`].
     ///
     /// # Errors
-    /// Returns why the sandbox is unavailable, with a hint.
+    /// Fails with a reason and a hint if the sandbox is unavailable.
     fn own_sandbox(
         &self,
         _settings: &Map<String, Value>,
@@ -151,30 +152,31 @@ pub trait Scaffold: Send + Sync {
     }
 
     /// Returns how long the client in the sandbox may take to exit after [`Session::wait_for_end`]
-    /// resolves. If `None`, the loop is dropped immediately.
+    /// has resolved. If `None`, the loop is dropped immediately.
     fn exit_timeout(&self) -> Option<Duration> {
         None
     }
 
-    /// Returns whether trials can be resumed from their record. This requires a loop on the host
-    /// that repeats its actions when it receives the recorded responses and the results of
-    /// [`Session::recorded_result`].
+    /// Returns whether a trial can be resumed from its record. This requires a loop on the host.
+    /// Given the recorded responses and the results from [`Session::recorded_result`], the loop
+    /// must repeat the same actions.
     fn is_resumable(&self) -> bool {
         false
     }
 
-    /// Returns the reason and a hint if the scaffold cannot act as this sandbox user. `None` as the
-    /// user means the sandbox's default.
+    /// If the scaffold cannot run commands as this sandbox user, returns the reason and a hint.
+    /// `None` as the user means the sandbox's default user.
     fn unsupported_user_reason(&self, _user: Option<&str>) -> Option<(String, String)> {
         None
     }
 
-    /// Returns whether the client reads its own settings from the task's repository, so that an
+    /// Returns whether the client reads settings for itself from the task's repository. If so, an
     /// arm's `repository_settings` has an effect.
     fn reads_repository_settings(&self) -> bool {
         false
     }
 
-    /// Runs until submission, exit, or a [`Stop`] from the session, which is propagated with `?`.
+    /// Runs until the scaffold submits or exits, or until the session returns a [`Stop`], which the
+    /// scaffold propagates with `?`.
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop>;
 }

@@ -1,4 +1,4 @@
-//! Where scaffolds come from.
+//! The interface through which scaffolds are looked up.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,19 +10,19 @@ use proctor_types::{Arm, RunRecord, UserError};
 
 use crate::Scaffold;
 
-/// Scaffolds by arm id or scaffold name.
+/// Scaffolds, keyed by arm id or scaffold name.
 pub type Scaffolds = BTreeMap<String, Arc<dyn Scaffold>>;
 
-/// Receives progress messages for the user.
+/// A function that shows a progress message to the user.
 pub type ProgressSink<'a> = &'a (dyn Fn(String) + Send + Sync);
 
 /// Why a scaffold cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// A user error, such as a changed program.
+    /// The user made an error or changed something, such as a program.
     #[error(transparent)]
     User(#[from] UserError),
-    /// The scaffold's programs cannot be built.
+    /// The programs of the scaffold could not be built.
     #[error("{what}")]
     Build {
         /// What failed.
@@ -35,41 +35,41 @@ pub enum SourceError {
 /// Looks up scaffolds by name. Planning and running access scaffolds only through this trait.
 #[async_trait(?Send)]
 pub trait ScaffoldSource {
-    /// Returns the names used in configurations, sorted.
+    /// Returns the names that configurations use, sorted.
     fn names(&self) -> &[&'static str];
 
-    /// Returns whether a scaffold's loop is a user's program in its own sandbox.
+    /// Returns whether the scaffold's loop is a user's program that runs in its own sandbox.
     fn is_host_scaffold(&self, name: &str) -> bool;
 
-    /// Returns the scaffold for a name or a manifest file, with its programs if they are built.
-    /// Returns `None` if no scaffold has the name.
+    /// Returns the scaffold with a name or from a manifest file. If its programs are built, they
+    /// are included. Returns `None` if no scaffold has this name.
     ///
     /// # Errors
-    /// Returns an error if the scaffold exists but cannot be used.
+    /// Fails if the scaffold exists but cannot be used.
     fn find_scaffold(&self, name: &str) -> Result<Option<Arc<dyn Scaffold>>, UserError>;
 
-    /// Returns the scaffolds of planned arms, without bundles. Command-line agents have the version
-    /// recorded in the plan.
+    /// Returns the scaffolds of a plan's arms, without bundles. A command-line agent has the
+    /// version that the plan recorded.
     ///
     /// # Errors
-    /// Returns an error if a recorded scaffold cannot be read.
+    /// Fails if a recorded scaffold cannot be read.
     fn scaffolds_for_arms(&self, arms: &[Arm]) -> Result<Scaffolds, UserError>;
 
-    /// Builds whatever is missing for these scaffolds. Returns whether anything was built, because
-    /// the build may be a factor of arms.
+    /// Builds the missing programs of these scaffolds. Returns whether anything was built, because
+    /// a build may be a factor of an arm.
     ///
     /// # Errors
-    /// Returns an error if a scaffold cannot be used or its programs cannot be built.
+    /// Fails if a scaffold cannot be used or its programs cannot be built.
     async fn build(
         &self,
         names: &BTreeSet<&str>,
         say: ProgressSink<'_>,
     ) -> Result<bool, SourceError>;
 
-    /// Like [`Self::scaffolds_for_arms`], with bundles. Missing bundles are built.
+    /// Like [`Self::scaffolds_for_arms`], but with bundles. Builds missing bundles.
     ///
     /// # Errors
-    /// Returns an error if a bundle or program differs from the plan or cannot be built.
+    /// Fails if a bundle or program differs from the plan or cannot be built.
     async fn scaffolds_with_bundles(
         &self,
         record: &RunRecord,

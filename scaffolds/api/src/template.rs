@@ -1,12 +1,12 @@
-//! Syntax and error messages of the templates in prompts and manifests.
+//! The syntax of the templates in prompts and manifests, and how their errors are formatted.
 
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, syntax::SyntaxConfig};
 
-/// Returns the environment that renders templates. Undefined names are errors. A line that contains
-/// only a block tag is removed from the output.
+/// Returns an environment for rendering templates. An undefined name is an error. If a line
+/// contains only a block tag, the output has no such line.
 ///
 /// # Errors
-/// Returns an error if the library rejects the syntax configuration, which a test rules out.
+/// Fails if the library rejects the syntax configuration. A test makes sure that it doesn't.
 pub fn template_environment(keeps_last_newline: bool) -> Result<Environment<'static>, Error> {
     let syntax = SyntaxConfig::builder()
         .trim_blocks(true)
@@ -16,12 +16,14 @@ pub fn template_environment(keeps_last_newline: bool) -> Result<Environment<'sta
     let mut templates = Environment::new();
     templates.set_undefined_behavior(UndefinedBehavior::Strict);
     templates.set_syntax(syntax);
-    // Enable debug mode: without it, errors in release builds do not name the undefined variable.
+    // Enable debug mode. In release builds without it, an error does not name the undefined
+    // variable.
     templates.set_debug(true);
     Ok(templates)
 }
 
-/// Formats a template error in one line. The library's own message includes a multi-line excerpt.
+/// Formats a template error in one line. The library's own message includes an excerpt of several
+/// lines.
 pub fn template_error(error: &Error) -> String {
     let what = match (error.kind(), error.detail()) {
         (ErrorKind::UndefinedError, Some(detail)) => detail.to_owned(),

@@ -1,7 +1,7 @@
-//! `bash`: one fenced command per response, for models without function calling.
+//! The scaffold `bash`: one fenced command per response, for models without function calling.
 //!
 //! ```text
-//! answer = text block text          ; exactly one block, other fenced blocks do not count
+//! answer = text block text          ; exactly one block; other fenced blocks don't count
 //! block  = open line* close
 //! open   = ticks "bash"             ; ticks: three or more backticks at the start of a line
 //! close  = ticks                    ; at least as many as opened, and nothing else on the line
@@ -9,8 +9,8 @@
 //! submit = a block whose only non-blank line is `proctor-submit`
 //! ```
 //!
-//! Submission is recognized only in the model's own command text, so program output cannot end the
-//! trial. A `proctor-submit` among other lines is rejected, so that a block never runs partially.
+//! Only the model's own command text can submit, so a program's output cannot end the trial. If
+//! `proctor-submit` is among other lines, the block is rejected, so that no block is run in part.
 
 use std::{path::Path, sync::Arc, time::Instant};
 
@@ -33,12 +33,12 @@ use crate::{
 };
 use grammar::{Action, parse};
 
-/// The tool name under which a block is recorded.
+/// The tool name under which blocks are recorded.
 pub(crate) const BASH: &str = "bash";
-/// Increased when the grammar or this crate's message texts change. A factor of the arm.
+/// A factor of the arm. Increment it when the grammar or the texts of this crate's messages change.
 const REVISION: u32 = 1;
 
-/// `prompts/bash/manifest.toml`.
+/// The settings in `prompts/bash/manifest.toml`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct BashSettings {
@@ -120,7 +120,7 @@ impl Bash {
             .await
     }
 
-    /// Records a response that contains no readable command.
+    /// Records a response without a valid command.
     async fn record_malformed_response(
         &self,
         session: &mut dyn Session,
@@ -169,7 +169,7 @@ impl Scaffold for Bash {
         true
     }
 
-    /// Loops: calls the model, runs the command, returns its output.
+    /// Repeats: call the model, run the command, return its output.
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
         let mut talk = Conversation::open(&self.prompts, session.brief(), Vec::new())?;
         let mut unread = 0;
@@ -207,7 +207,7 @@ impl Scaffold for Bash {
                 }
             }
         }
-        // This is unreachable in practice, because the budget ends a trial long before.
+        // Unreachable in practice, because the budget ends a trial long before.
         Ok(Finish::exited("too many steps"))
     }
 }

@@ -5,24 +5,24 @@ use serde_json::Value;
 
 use crate::{Bash, Gold, Noop, PromptError, Prompts, Replay, SingleShot, Tools};
 
-/// The names that configurations use, sorted.
+/// Returns the names that configurations use, sorted.
 pub fn names() -> &'static [&'static str] {
     &["bash", "gold", "noop", "replay", "single-shot", "tools"]
 }
 
-/// Returns a scaffold with its built-in prompts, or `None` if no scaffold has this name.
+/// Returns a scaffold with its built-in prompts; `None` if no scaffold has this name.
 ///
 /// # Errors
-/// Returns an error if the built-in prompts are invalid.
+/// Fails if the built-in prompts are invalid.
 pub fn builtin_scaffold(name: &str) -> Result<Option<Arc<dyn Scaffold>>, PromptError> {
     builtin_with_prompts(name, None)
 }
 
-/// Returns a scaffold with an arm's recorded texts and settings. A resumed run keeps the prompts it
-/// was planned with, even if their folder has changed.
+/// Returns a scaffold with the texts and settings that an arm recorded. So a resumed run keeps the
+/// prompts that it was planned with, even if their folder has changed.
 ///
 /// # Errors
-/// Returns an error if this version does not support the recorded factors.
+/// Fails if this version does not support the recorded factors.
 pub fn restore_scaffold(
     name: &str,
     factors: &Value,
@@ -98,7 +98,7 @@ mod tests {
         let elsewhere =
             load_with_prompts("tools", &[("tools/task.md.j2", text), ("bash/x", "")]).unwrap();
         assert_eq!(own.factors(), elsewhere.factors());
-        // A tool's description is a prompt text too.
+        // A tool's description is also a prompt text.
         let described = load_with_prompts("tools", &[("tool_shell.md.j2", "Run it.")]).unwrap();
         assert!(described.factors()["tools"].to_string().contains("Run it."));
     }

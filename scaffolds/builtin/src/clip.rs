@@ -1,41 +1,44 @@
-//! Truncates output to the number of tokens that the model may see, and reports how much was
-//! removed.
+//! Truncates output to the number of tokens that the model may see, and reports how much was left
+//! out.
 //!
-//! The head and the tail are kept. Each ends at a whole line if that loses less than half of it.
-//! Tokens are counted with `o200k_base` for every model, because the count is used only for
-//! truncation.
+//! Keeps the head and the tail of the output. Each ends at a line boundary if at most half of it is
+//! lost that way. Tokens are counted with `o200k_base` for every model, because the count is used
+//! only for truncation.
 
 use proctor_sandbox_api::CapturedOutput;
 use proctor_scaffold_api::Stop;
 use proctor_types::{Fault, Layer};
 use serde::Serialize;
 
-/// Text with more bytes per token is truncated even if it has few tokens. This bounds the work.
+/// Text with more bytes per token than this is truncated even if it has few tokens. This limits the
+/// work.
 const BYTES_PER_TOKEN: usize = 16;
-/// Removed text up to this many bytes is counted exactly. Above, the count is estimated from a
-/// sample.
+/// If at most this many bytes are left out, their tokens are counted exactly. Otherwise, the count
+/// is estimated from a sample.
 const COUNT_LIMIT: usize = 128 << 10;
 
-/// Captured output: either complete in `head`, or its first and last part.
+/// Captured output. `head` is the complete output, or its first part if bytes are missing; `tail`
+/// is the last part.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RawOutput {
     pub head: Vec<u8>,
-    /// Number of bytes between head and tail that were not kept.
+    /// Number of bytes between head and tail that were not captured.
     pub missing: u64,
     pub tail: Vec<u8>,
 }
 
-/// How much was removed, for the marker text.
+/// How much was left out, for the text in place of the gap.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Omission {
     pub tokens: u64,
     pub lines: u64,
     pub bytes: u64,
-    /// Whether `tokens` is an estimate. `lines` is one too if bytes are missing.
+    /// Whether `tokens` is an estimate. If bytes are missing, `lines` is an estimate too.
     pub about: bool,
 }
 
-/// Text that fits the limit: complete, or head and tail with a description of the gap.
+/// Text that fits in the limit: either complete, or a head and a tail with a description of the
+/// gap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Clipped {
     Whole(String),
@@ -47,7 +50,7 @@ impl RawOutput {
         Self { head: text.into(), ..Self::default() }
     }
 
-    /// Returns everything that was kept, with a marker line if bytes are missing.
+    /// Returns all captured bytes. If bytes are missing, a line marks the gap.
     pub fn into_bytes(self) -> Vec<u8> {
         let mut bytes = self.head;
         if self.missing > 0 {
@@ -67,7 +70,7 @@ impl From<String> for RawOutput {
 impl From<CapturedOutput> for RawOutput {
     fn from(captured: CapturedOutput) -> Self {
         let beyond = captured.total.saturating_sub(captured.head.len() as u64);
-        // The tail is the end of the stream and may overlap the head.
+        // The tail is the end of the whole stream, so it may overlap the head.
         let keep = captured.tail.len().min(usize::try_from(beyond).unwrap_or(usize::MAX));
         let tail = captured.tail[captured.tail.len() - keep..].to_vec();
         let missing = beyond - keep as u64;
@@ -80,22 +83,22 @@ impl From<CapturedOutput> for RawOutput {
     }
 }
 
-/// Truncates `raw` to about `cap` tokens. Runs on a blocking thread: the first use loads the token
-/// table (about 0.2 s), later ones take about 1 ms per 15 kB.
+/// Truncates `raw` to about `cap` tokens. Runs on a blocking thread: the first call loads the token
+/// table (about 0.2 s), and later calls take about 1 ms per 15 kB.
 ///
 /// # Errors
-/// Fails only while the runtime shuts down.
+/// Fails only while the async runtime is shutting down.
 pub async fn clip(raw: RawOutput, cap: usize) -> Result<(Clipped, RawOutput), Stop> {
-    // Each token has at least one byte, so most outputs need no token count.
+    // A token has at least one byte, so most outputs need no count.
     if raw.missing == 0 && raw.head.len() <= cap {
         return Ok((Clipped::Whole(decode_lossy(&raw.head)), raw));
     }
     tokio::task::spawn_blocking(move || (clip_blocking(&raw, cap), raw)).await.map_err(|error| {
-        Stop::Fault(Fault::new(Layer::Sandbox, format!("cutting output: {error}")))
+        Stop::Fault(Fault::new(Layer::Sandbox, format!("truncating output: {error}")))
     })
 }
 
-/// Like [`clip`], on the current thread.
+/// Like [`clip`], but runs on the current thread.
 pub fn clip_blocking(raw: &RawOutput, cap: usize) -> Clipped {
     let text = decode_lossy(&raw.head);
     let half = (cap / 2).max(1);
@@ -105,7 +108,7 @@ pub fn clip_blocking(raw: &RawOutput, cap: usize) -> Clipped {
         let tail = &end[tail_start(&end, half)..];
         let (gone, behind) = (&text[head.len()..], &end[..end.len() - tail.len()]);
         let bytes = gone.len() as u64 + raw.missing + behind.len() as u64;
-        // Assume that the missing bytes have the same density as the head.
+        // Assume that the missing bytes have as many tokens and lines per byte as the head.
         let density = |count: usize| bytes * count as u64 / (head.len().max(1) as u64);
         let tokens = density(count_tokens(head));
         let cut = Omission { tokens, lines: density(count_lines(head)), bytes, about: true };
@@ -122,7 +125,8 @@ pub fn clip_blocking(raw: &RawOutput, cap: usize) -> Clipped {
     Clipped::Cut { head: text[..end].to_owned(), cut, tail: text[start..].to_owned() }
 }
 
-/// Converts bytes to text. Invalid UTF-8 and NUL (which some endpoints reject) become U+FFFD.
+/// Converts bytes to text. Replaces invalid UTF-8 and NUL, which some endpoints reject, with
+/// U+FFFD.
 pub fn decode_lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).replace('\0', "\u{FFFD}")
 }
@@ -143,7 +147,7 @@ fn count_lines(text: &str) -> usize {
     text.bytes().filter(|byte| *byte == b'\n').count().max(1)
 }
 
-/// Returns the end of the first `cap` tokens, moved to a nearby line end.
+/// Returns where the first `cap` tokens end, adjusted to a nearby line end.
 fn head_end(text: &str, cap: usize) -> usize {
     let window = &text[..text.floor_char_boundary(cap * BYTES_PER_TOKEN)];
     let found = proctor_tokens::encode(window);
@@ -157,7 +161,7 @@ fn head_end(text: &str, cap: usize) -> usize {
     }
 }
 
-/// Returns the start of the last `cap` tokens, moved to a nearby line start.
+/// Returns where the last `cap` tokens start, adjusted to a nearby line start.
 fn tail_start(text: &str, cap: usize) -> usize {
     let from = text.ceil_char_boundary(text.len().saturating_sub(cap * BYTES_PER_TOKEN));
     let window = &text[from..];

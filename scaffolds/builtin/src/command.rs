@@ -13,22 +13,23 @@ use crate::{
     tools::{Output, ToolContext, ToolError},
 };
 
-/// `[shell]` of a manifest.
+/// The settings in the `[shell]` table of a manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ShellSettings {
-    /// Maximum number of tokens shown to the model.
+    /// Maximum number of tokens that the model sees.
     pub(crate) output_tokens: usize,
-    /// Maximum number of leading bytes kept for the record. The end of a longer output is kept as
-    /// well.
+    /// Maximum number of bytes to record from the start of the output. If the output is longer, its
+    /// end is recorded too.
     pub(crate) output_bytes: usize,
 }
 
-/// Runs a command line until it exits or reaches its time limit. A failed or killed command is a
+/// Runs a command line until it exits or reaches the time limit. A failed or killed command is a
 /// normal result.
 ///
-/// The line runs in bash if the sandbox has it, otherwise in sh: models write bash even if told not
-/// to. An sh wrapper could choose too, but starting that shell took a tenth of a step's time.
+/// Runs the line in bash if the sandbox has it, otherwise in sh: models write bash code even if
+/// told not to. An sh wrapper could also choose the shell, but starting the wrapper took a tenth of
+/// a step's time.
 pub(crate) async fn run_line(
     context: &ToolContext,
     prompts: &Prompts,
@@ -45,15 +46,15 @@ pub(crate) async fn run_line(
     command.output_cap = settings.output_bytes;
     (command.fallback, command.merged) = (Some("/bin/sh".into()), true);
     let done = context.handle.run(command).await?;
-    // Show stderr only if stdout is empty. It contains only messages from the sandbox agent, such
-    // as that a shell cannot be started.
+    // Show stderr only if stdout is empty. Commands redirect stderr to stdout, so stderr contains
+    // only messages from the sandbox agent, for example that no shell can be started.
     let printed = if done.stdout.total == 0 { done.stderr } else { done.stdout };
     let (output, full) = clip_for_model(prompts, "shell", printed, settings.output_tokens).await?;
     let exited = done.exited;
     let shown = prompts.render(
         "shell_result",
         json!({
-            // Replace blank output with an empty text, because some endpoints reject blank tool
+            // If the output is blank, show an empty text, because some endpoints reject blank tool
             // results.
             "output": if output.trim().is_empty() { "" } else { output.trim_end_matches('\n') },
             "exit_status": exited.code,
@@ -67,7 +68,7 @@ pub(crate) async fn run_line(
     Ok(Output { shown, full, exit_status, ..Output::default() })
 }
 
-/// Returns the text shown to the model, and the complete output if that text is truncated.
+/// Returns the text for the model. If it is truncated, also returns the complete output.
 pub(crate) async fn clip_for_model(
     prompts: &Prompts,
     kind: &str,

@@ -3,14 +3,14 @@ use proctor_types::{Message, ModelRequest, ModelResponse, ToolSpec};
 
 use crate::prompts::{OpeningVariables, Prompts};
 
-/// The conversation so far. It is append-only, so that endpoints can cache its prefix.
+/// The conversation so far. Messages are only appended, so that endpoints can cache the prefix.
 #[derive(Debug)]
 pub(crate) struct Conversation {
-    /// Each request borrows it, because copying a long conversation is expensive.
+    /// The next request. The session borrows it, because copying a long conversation is expensive.
     ask: ModelRequest,
-    /// Tokens up to the last response, as counted by the provider.
+    /// Number of tokens up to the last response, as the provider counted them.
     counted: u64,
-    /// Number of messages included in `counted`.
+    /// Number of messages that `counted` includes.
     covered: usize,
     /// Number of responses so far.
     answers: u64,
@@ -18,7 +18,7 @@ pub(crate) struct Conversation {
 }
 
 impl Conversation {
-    /// Opens the conversation with the prompts `system` and `task`.
+    /// Starts the conversation with the prompts `system` and `task`.
     pub(crate) fn open(
         prompts: &Prompts,
         brief: &Brief,
@@ -38,8 +38,7 @@ impl Conversation {
         Ok(Self { ask, counted: 0, covered: 0, answers: 0, fork })
     }
 
-    /// Runs one step. If the model refuses in a normal response, the loop ends with
-    /// [`Stop::Refused`].
+    /// Runs one step. If the model refuses in a normal response, returns [`Stop::Refused`].
     pub(crate) async fn ask(&mut self, session: &mut dyn Session) -> Result<ModelResponse, Stop> {
         self.add_due_hint();
         let answer = session.ask(&self.ask).await?;
@@ -48,8 +47,8 @@ impl Conversation {
             return Err(Stop::Refused(answer.content));
         }
         self.ask.messages.push(match answer.to_message() {
-            // Omit calls of tools that were not offered: each call in the history would need a
-            // result.
+            // Leave out calls if no tools were offered: the history would need a result for each of
+            // them.
             Message::Assistant { content, tool_calls, extra, native }
                 if self.ask.tools.is_empty() =>
             {
@@ -63,8 +62,8 @@ impl Conversation {
         Ok(answer)
     }
 
-    /// Adds a fork's hint when it is due. If the last message is from the user, the hint is
-    /// appended to it: some endpoints reject two consecutive messages with the same role.
+    /// Adds a fork's hint when it is due. If the last message is the user's, appends the hint to
+    /// it, because some endpoints reject two consecutive messages with the same role.
     fn add_due_hint(&mut self) {
         let hint = self.fork.as_ref().and_then(|fork| fork.hint.as_ref());
         let Some((_, hint)) = hint.filter(|(after, _)| *after == self.answers) else { return };
@@ -83,8 +82,8 @@ impl Conversation {
         self.ask.messages.push(Message::Tool { call_id: call_id.to_owned(), content });
     }
 
-    /// Returns why the next request cannot fit the model's context window, or `None` if it can.
-    /// Checked before the request, because the endpoint's error would look like an endpoint fault.
+    /// If the next request cannot fit in the model's context window, returns the reason. This is
+    /// checked before the request, because the endpoint's error would look like an endpoint fault.
     pub(crate) fn context_overflow(&self, session: &dyn Session) -> Option<String> {
         let window = session.brief().context_window?;
         let fresh = self.ask.messages.get(self.covered..).unwrap_or_default();
@@ -96,8 +95,8 @@ impl Conversation {
     }
 }
 
-/// Returns whether the provider paused the turn. It continues when the conversation is sent back
-/// unchanged.
+/// Returns whether the provider paused the turn. The turn continues when the conversation is sent
+/// back unchanged.
 pub(crate) fn is_paused(answer: &ModelResponse) -> bool {
     answer.finish_reason.as_deref() == Some("pause_turn") && answer.tool_calls.is_empty()
 }

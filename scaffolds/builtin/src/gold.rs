@@ -3,21 +3,21 @@ use proctor_sandbox_api::Command;
 use proctor_scaffold_api::{Finish, Scaffold, Session, Stop};
 use serde_json::{Map, Value, json};
 
-/// Runs a Harbor task's reference solution. The output path is Harbor's own.
+/// Runs the reference solution of a Harbor task. The path of the output is the same as in Harbor.
 const SOLVE: &str = "(/solution/solve.sh) > /logs/agent/oracle.txt 2>&1";
 
-/// Runs a line with bash in its own process group: background processes continue, as in a Harbor
-/// container.
+/// Runs a line in bash, if there is one, and in a process group of its own: background processes
+/// continue to run, as in a Harbor container.
 const BASH_WRAPPER: &str = r#"command -v bash >/dev/null 2>&1 || exec /bin/sh -c "$1"; \
 exec bash -c 'set -m; bash -c "$1" & wait "$!"' bash "$1""#;
 
-/// The output path of [`SOLVE`].
+/// The path of the output of [`SOLVE`].
 const OUTPUT: &str = "/logs/agent/oracle.txt";
 
-/// Maximum number of output bytes kept in the trial's directory.
+/// Maximum number of output bytes to keep in the trial's directory.
 const OUTPUT_LIMIT: u64 = 8 << 20;
 
-/// Applies the gold patch or runs the reference solution. Every task must be resolved by it.
+/// Applies the gold patch or runs the reference solution. This must resolve every task.
 #[derive(Debug, Clone, Copy)]
 pub struct Gold;
 
@@ -47,8 +47,7 @@ impl Scaffold for Gold {
     }
 }
 
-/// Runs `solve.sh`. Its exit status is ignored, as in Harbor, because the verifier judges the
-/// result.
+/// Runs `solve.sh`. Like Harbor, ignores its exit status, because the verifier judges the result.
 async fn solve(session: &mut dyn Session, env: Vec<(String, String)>) -> Result<Finish, Stop> {
     let brief = session.brief();
     let mut command =

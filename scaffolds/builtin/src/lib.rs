@@ -1,4 +1,4 @@
-//! The scaffolds that run in the runtime's own process.
+//! The scaffolds whose loop runs in Proctor's own process.
 //!
 //! ```text
 //! tools   call -> tool calls -> observe -> repeat         (function calling)
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The session handles budgets, recording and retries. The prompts are data (`prompts/`):
-//! [`Prompts`] renders them and [`clip`] truncates output.
+//! [`Prompts`] renders them, and [`clip`] truncates output.
 
 mod bash;
 mod catalogue;

@@ -1,4 +1,4 @@
-//! Prompt texts and settings as data: `prompts/<scaffold>/*.md.j2` and `manifest.toml`.
+//! Prompt texts and settings, which are data: `prompts/<scaffold>/*.md.j2` and `manifest.toml`.
 
 use std::{collections::BTreeMap, fmt, path::Path};
 
@@ -14,8 +14,8 @@ mod embedded;
 
 /// The texts and settings of one scaffold.
 ///
-/// Undefined variables are errors. Every template is rendered once with sample values when it is
-/// loaded, so an error in a prompt stops the run before its first trial.
+/// An undefined variable is an error. When the texts are loaded, each template is rendered once
+/// with sample values, so that an error in a prompt stops the run before its first trial.
 pub struct Prompts {
     folder: &'static str,
     texts: BTreeMap<&'static str, String>,
@@ -23,17 +23,18 @@ pub struct Prompts {
     templates: Environment<'static>,
 }
 
-/// An invalid prompt. If it comes from a user's folder, it is a usage error.
+/// An invalid prompt. If the prompt comes from a user's folder, the error is a usage error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("prompts: {file}: {what}")]
 pub struct PromptError {
-    /// The file's path, for example `tools/task.md.j2`.
+    /// The path of the prompt, such as `tools/task.md.j2`.
     pub file: String,
     pub what: String,
 }
 
 impl Prompts {
-    /// Loads the embedded texts of one scaffold (`tools`, `bash`) and applies the overlay's.
+    /// Loads the embedded texts of one scaffold (such as `tools` or `bash`). Texts in the overlay
+    /// override them.
     pub fn load(folder: &'static str, over: Option<&Overlay>) -> Result<Self, PromptError> {
         let templates = template_environment(false);
         let mut templates =
@@ -55,14 +56,14 @@ impl Prompts {
         Ok(Self { folder, texts, settings, templates })
     }
 
-    /// Parses the manifest as the scaffold's own settings type.
+    /// Parses the manifest into the scaffold's own settings type.
     pub fn settings<T: DeserializeOwned>(&self) -> Result<T, PromptError> {
         serde_path_to_error::deserialize(self.settings.clone())
             .map_err(|error| prompt_error(self.folder, "manifest.toml", error))
     }
 
-    /// Renders one text. An error at this point could not be detected when the text was loaded. It
-    /// becomes a set-up fault and is never shown to the model.
+    /// Renders one text. If this fails, loading could not detect the error. The error becomes a
+    /// set-up fault and is never shown to the model.
     pub fn render(&self, name: &str, with: impl Serialize) -> Result<String, Stop> {
         self.templates.get_template(name).and_then(|text| text.render(Serde(with))).map_err(
             |error| {
@@ -74,20 +75,21 @@ impl Prompts {
         )
     }
 
-    /// Returns a text without variables, such as a tool's description.
+    /// Returns a text that has no variables, such as a tool's description.
     pub fn render_static(&self, name: &str) -> String {
         self.render(name, ()).unwrap_or_default()
     }
 
-    /// Reads a user's prompt folder for a scaffold that uses these folders of `prompts/`.
+    /// Reads a user's prompt folder. `folders` are the folders in `prompts/` that the scaffold
+    /// uses.
     pub(crate) fn read_overlay(dir: &Path, folders: &[&str]) -> Result<Overlay, PromptFolderError> {
         let files = |folder: &str| embedded::files(folder).iter().map(|(file, _)| *file).collect();
         let known: Vec<_> = folders.iter().map(|folder| (*folder, files(folder))).collect();
         Overlay::read(dir, &known)
     }
 
-    /// Adds the recorded output of [`Prompts::factors`] to an overlay. Settings are added in parsed
-    /// form.
+    /// Adds texts and settings that [`Prompts::factors`] returned and an arm recorded to an
+    /// overlay. Settings are added in parsed form.
     pub(crate) fn overlay_with_factors(
         over: Overlay,
         folder: &'static str,
@@ -102,7 +104,7 @@ impl Prompts {
         Ok(over.with_text(folder, "manifest.toml", settings))
     }
 
-    /// Returns all texts as written and all settings as parsed, by name.
+    /// Returns all texts, as written, and all settings, as parsed, by name.
     pub fn factors(&self) -> Value {
         json!({ "prompts": self.texts, "settings": self.settings })
     }
@@ -125,8 +127,8 @@ fn prompt_error(folder: &str, file: &str, what: impl fmt::Display) -> PromptErro
     PromptError { file: format!("{folder}/{file}"), what: what.to_string() }
 }
 
-/// Template variables of the first messages: parts of the brief, never the gold patch or a recorded
-/// trajectory.
+/// The template variables of the first messages. They come from the brief and never include the
+/// gold patch or a recorded trajectory.
 #[derive(Debug, Serialize)]
 pub(crate) struct OpeningVariables<'a> {
     statement: &'a str,
@@ -146,7 +148,8 @@ impl<'a> OpeningVariables<'a> {
     }
 }
 
-/// Returns sample values for each text's variables. They define the interface for users' own texts.
+/// Returns sample values for the variables of each text. They define which variables users' own
+/// texts may use.
 fn sample(name: &str) -> Value {
     match name {
         "system" | "task" => json!({

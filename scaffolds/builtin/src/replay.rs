@@ -1,7 +1,7 @@
-//! `replay`: re-runs a recorded trajectory's actions with the same handlers.
+//! The scaffold `replay`: re-runs the actions of a recorded trajectory with the same handlers.
 //!
-//! No model is called. Differences from the record are noted but never corrected: they show that
-//! the task, the sandbox or the tools have changed.
+//! Calls no model. If a result differs from the record, the difference is noted but not corrected:
+//! it shows that the task, the sandbox or the tools have changed.
 
 use std::{path::Path, sync::Arc};
 
@@ -20,10 +20,10 @@ use crate::{
 };
 use recording::{RecordedAction, RecordedCall, Recording};
 
-/// Maximum number of characters recorded of a differing line.
+/// Maximum number of characters to record of a line that differs.
 const MAX_LINE_CHARS: usize = 300;
 
-/// Re-runs the actions of the trajectory `brief.replay`.
+/// Re-runs the actions of the trajectory in `brief.replay`.
 #[derive(Debug)]
 pub struct Replay {
     tools: Tools,
@@ -57,7 +57,8 @@ impl Scaffold for Replay {
         "replay"
     }
 
-    /// Includes the settings of the handlers, because they affect the outputs that are compared.
+    /// Returns the factors. They include the settings of the handlers, which affect the outputs
+    /// that are compared.
     fn factors(&self) -> Value {
         json!({ "tools": self.tools.factors(), "bash": self.bash.factors() })
     }
@@ -87,10 +88,10 @@ impl Scaffold for Replay {
                     }
                     in_step = true;
                 }
-                // Skip malformed calls: they had no effect, and only the wording of the response
-                // could differ.
+                // Skip malformed calls: they had no effect, and only the text of their result could
+                // differ.
                 RecordedAction::Called(recorded) if recorded.malformed => skipped += 1,
-                // Skip calls after the submission, which were answered but not run.
+                // Skip calls after the submission. The original trial did not run them.
                 RecordedAction::Called(_) if submitted => skipped += 1,
                 RecordedAction::Called(recorded) => {
                     let call = recorded.to_tool_call();
@@ -122,8 +123,8 @@ impl Scaffold for Replay {
     }
 }
 
-/// Returns the first differing line or the exit status. Returns `None` if nothing differs or no
-/// output was kept.
+/// Returns the first line that differs, or the exit status. Returns `None` if nothing differs or no
+/// output was recorded.
 fn difference(recorded: &RecordedCall, called: &ToolCallResult) -> Option<Map<String, Value>> {
     let shown = recorded.shown.as_ref()?;
     let status = recorded.exit_status != called.exit_status;

@@ -1,10 +1,11 @@
-//! Tool schemas, derived from argument types in the strict dialect that providers enforce.
+//! Derives tool schemas from argument types, in the strict dialect that providers enforce.
 
 use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::transform_subschemas};
 use serde_json::{Value, json};
 
 /// Returns the schema of a tool's arguments. It has no references, no additional properties and no
-/// keywords that strict endpoints reject. Every property is required; optional ones are nullable.
+/// keywords that strict endpoints reject. Every property is required, and an optional one is
+/// nullable.
 pub(crate) fn strict_schema<T: JsonSchema>() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
@@ -12,8 +13,8 @@ pub(crate) fn strict_schema<T: JsonSchema>() -> Value {
     let mut schema =
         settings.with_transform(tighten).into_generator().into_root_schema_for::<T>().to_value();
     if let Some(root) = schema.as_object_mut() {
-        // Remove the description: the type's doc comment is internal, and the model reads the
-        // tool's description from the prompt.
+        // Remove the description, which is the type's internal doc comment. The model reads the
+        // description of the tool in the prompt.
         root.remove("description");
         root.entry("properties").or_insert_with(|| json!({}));
         root.entry("required").or_insert_with(|| json!([]));
@@ -40,8 +41,8 @@ fn tighten(schema: &mut Schema) {
     }
 }
 
-/// Formats a schema for error messages:
-/// `{"path": string, "view_range": [integer] or null}`.
+/// Formats a schema for error messages, for example as `{"path": string, "view_range": [integer] or
+/// null}`.
 pub(crate) fn describe_schema(schema: &Value) -> String {
     if let Some(options) = schema["enum"].as_array() {
         return options.iter().map(Value::to_string).collect::<Vec<_>>().join(" or ");
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
     use crate::{prompts::Prompts, tools::specs};
 
-    /// Checks the rules that strict endpoints enforce for every schema.
+    /// Asserts that a schema follows the rules that strict endpoints enforce.
     fn assert_strict(at: &str, schema: &Value) {
         let map = schema.as_object().unwrap_or_else(|| panic!("{at}: not an object schema"));
         for keyword in ["$schema", "$ref", "$defs", "title", "default", "format", "oneOf", "const"]

@@ -1,4 +1,4 @@
-//! The tools of the scaffold `tools`, for agent loops outside this crate.
+//! The tools of the scaffold `tools`, for agent loops in other crates.
 
 use proctor_scaffold_api::{Scaffold, Session, Stop};
 use proctor_types::{ToolCall, ToolSpec};
@@ -9,7 +9,7 @@ use crate::{
     tools::{ToolCallResult, Toolbox, Tools},
 };
 
-/// The descriptions and implementations of the tools, the same as in the scaffold `tools`.
+/// The tools of the scaffold `tools`, with the same descriptions and implementations.
 #[derive(Debug)]
 pub struct ToolSet(Tools);
 
@@ -18,12 +18,12 @@ pub struct OpenTools(Toolbox);
 
 impl ToolSet {
     /// # Errors
-    /// Returns an error if the built-in prompts are invalid, which a test rules out.
+    /// Fails if the built-in prompts are invalid. A test makes sure that they aren't.
     pub fn load() -> Result<Self, PromptError> {
         Tools::load(None).map(Self)
     }
 
-    /// Returns the tools' descriptions for the model.
+    /// Returns what the model is told about each tool.
     pub fn specs(&self) -> Vec<ToolSpec> {
         self.0.specs()
     }
@@ -33,17 +33,17 @@ impl ToolSet {
         self.0.factors()
     }
 
-    /// Creates the tools of one trial. Their state lives as long as the returned value.
+    /// Creates the tools for one trial. Their state exists as long as the returned value.
     pub fn open(&self, session: &dyn Session) -> OpenTools {
         OpenTools(self.0.toolbox(session))
     }
 }
 
 impl OpenTools {
-    /// Records the call, runs it, and records its result.
+    /// Records the call, runs it, and records the result.
     ///
     /// # Errors
-    /// Returns an error if the trial is over. A failed call is a normal result.
+    /// Fails if the trial is over. A failed call is a normal result.
     pub async fn call(
         &mut self,
         session: &mut dyn Session,

@@ -1,4 +1,4 @@
-//! Makes a bundle's programs available as `/agent/bin/NAME`.
+//! Makes the programs in a bundle available as `/agent/bin/NAME`.
 
 use std::{
     fs,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::{BundleError, MOUNT, SHELL, npm, python, recipe::is_entry_point, unpack};
 
-/// Creates `bin/NAME` for its target: a symlink, or a short script that imports a Python function.
+/// Creates `bin/NAME`: a symlink to a file, or a short script that imports a Python function.
 pub(crate) fn install_program(tree: &Path, name: &str, target: &str) -> Result<(), BundleError> {
     let at = tree.join("bin").join(name);
     if is_entry_point(target) {
@@ -29,8 +29,9 @@ pub(crate) fn install_program(tree: &Path, name: &str, target: &str) -> Result<(
     unpack::create_symlink(&Path::new("..").join(target), &at)
 }
 
-/// Makes a file of the bundle executable. A script's first line is changed to start the bundle's
-/// own interpreter, because the usual first line requires `env`, which an image may lack.
+/// Makes a file in the bundle executable. If the file is a script, changes its first line to start
+/// the bundle's own interpreter, because the usual first line requires `env`, which an image may
+/// not have.
 fn make_runnable(tree: &Path, path: &Path) -> Result<(), BundleError> {
     use std::os::unix::fs::PermissionsExt;
     let io = |error: std::io::Error| BundleError::io(path, &error);
@@ -52,8 +53,8 @@ fn first_line(bytes: &[u8]) -> Option<String> {
     line.starts_with("#!").then(|| line.to_owned())
 }
 
-/// Returns the first line with the bundle's interpreter instead of the image's, if the bundle has
-/// one.
+/// Returns a script's first line with the bundle's interpreter in place of the image's. Returns
+/// `None` if the bundle does not have the interpreter.
 fn bundled_shebang(tree: &Path, line: &str) -> Option<String> {
     let mut words = line.trim_start_matches("#!").split_whitespace().peekable();
     let mut program = words.next()?;
@@ -90,7 +91,7 @@ mod tests {
             ("#!/usr/bin/env node", Some("#!/agent/libexec/node")),
             ("#!/usr/bin/env -S node --no-warnings", Some("#!/agent/libexec/node --no-warnings")),
             ("#! /bin/bash -e", Some("#!/agent/sh/bash -e")),
-            // The bundle lacks these interpreters, or they are unknown.
+            // The bundle does not have these interpreters, or they are unknown.
             ("#!/usr/bin/python3", None),
             ("#!/usr/bin/perl", None),
         ];

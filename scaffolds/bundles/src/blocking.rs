@@ -1,8 +1,8 @@
-//! File operations in async code.
+//! Runs file operations from async code.
 
 use crate::BundleError;
 
-/// Runs file operations off the async threads.
+/// Runs file operations on a thread for blocking work.
 pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, BundleError> + Send + 'static,
 ) -> Result<T, BundleError> {

@@ -25,24 +25,23 @@ use crate::{
     unpack, wheel,
 };
 
-/// Part of every cache key. Increase it when a change of this code changes what it builds.
+/// Part of every cache key. Increment it when an edit to this code affects the bundles it builds.
 const BUILDER_VERSION: u32 = 2;
 
-/// The bundles on this machine, in one directory:
-/// `built/<name>-<version>-<key>/{tree/, bundle.json}`, `downloads/<checksum>`, `locks/`.
+/// The bundles on this machine. They are in one directory, which contains
+/// `built/<name>-<version>-<key>/{tree/, bundle.json}`, `downloads/<checksum>` and `locks/`.
 #[derive(Debug, Clone)]
 pub struct Bundles {
     pub(crate) cache: PathBuf,
 }
 
 impl Bundles {
-    /// Uses this cache directory, which is created if missing.
+    /// Creates a store in this cache directory, which is created when needed.
     pub fn new(cache: impl Into<PathBuf>) -> Self {
         Self { cache: cache.into() }
     }
 
-    /// Returns the bundle if it has been built, no file is missing, and no file has a different
-    /// size.
+    /// Returns the bundle if it has been built and no file is missing or has a different size.
     pub fn find_built(
         &self,
         name: &str,
@@ -55,7 +54,7 @@ impl Bundles {
         record.find_change(&folder).is_none().then(|| record.into_bundle(&folder))
     }
 
-    /// Checks that the files a build would read besides the manifest are readable.
+    /// Checks that the build can read all files it needs besides the manifest.
     ///
     /// # Errors
     /// Names the file or directory that cannot be read.
@@ -69,7 +68,7 @@ impl Bundles {
         self.folder(name, version, recipe, manifest_folder).map(drop)
     }
 
-    /// Reads every file of the bundle and compares it with the build record.
+    /// Reads every file in the bundle and compares it with the build record.
     ///
     /// # Errors
     /// Names the first file that differs.
@@ -89,11 +88,11 @@ impl Bundles {
             .map_err(|error| error.hint(format!("remove {} and rebuild it", folder.display())))
     }
 
-    /// Returns the bundle, and builds it first if necessary. This only needs the network for files
-    /// that are not in the cache.
+    /// Returns the bundle. If necessary, builds it first. Uses the network only for files that are
+    /// not in the cache.
     ///
     /// # Errors
-    /// Names the package and what failed, with a hint.
+    /// Names the package and what failed, and has a hint.
     pub async fn ensure(
         &self,
         name: &str,
@@ -113,7 +112,7 @@ impl Bundles {
         locked.map_err(|error| {
             context(BundleError::new(format!("cannot lock the bundle: {error}")))
         })?;
-        // Another process may have built it while this one waited for the lock.
+        // While this process waited for the lock, another one may have built the bundle.
         if let Some(bundle) = self.find_built(name, version, recipe, manifest_folder) {
             return Ok(bundle);
         }
@@ -125,7 +124,8 @@ impl Bundles {
         build.run(&folder).await.map_err(context)
     }
 
-    /// Returns the directory of a bundle. Its name is derived from the inputs of the build.
+    /// Returns the directory of a bundle. Its name is derived from everything that the build
+    /// depends on.
     fn folder(
         &self,
         name: &str,
@@ -141,7 +141,8 @@ impl Bundles {
         let text =
             serde_json::to_string(recipe).map_err(|error| BundleError::new(error.to_string()))?;
         let mut key = format!("{BUILDER_VERSION}\0{name}\0{version}\0{text}\0{}", parts::TABLE);
-        // Hash the contents, so that a copy of the manifest in another directory has the same key.
+        // Hash the contents and not the paths, so that a copy of the manifest in another directory
+        // results in the same key.
         for beside in recipe.lock.iter().chain(recipe.files.values()) {
             let path = manifest_folder.join(beside);
             let io = |error: std::io::Error| {
@@ -199,7 +200,7 @@ impl Build<'_> {
         (self.said)(format!("building the bundle of {} {}", self.name, self.version));
         let built = self.bundles.cache.join("built");
         // The name is unique to this bundle, and this process holds the lock. So if the directory
-        // exists, it is a leftover of a killed build.
+        // exists, a killed build has left it behind.
         let mut fresh = folder.file_name().unwrap_or_default().to_owned();
         fresh.push(".building");
         let fresh = built.join(fresh);
@@ -239,7 +240,7 @@ impl Build<'_> {
         Ok(bundle)
     }
 
-    /// Adds all parts to the tree and returns their versions.
+    /// Adds all parts to the tree. Returns the parts' versions.
     async fn add_parts(&self, tree: &Path) -> Result<BTreeMap<String, String>, BundleError> {
         let (recipe, parts) = (self.recipe, Parts::read()?);
         let downloads = Downloads { folder: self.bundles.cache.join("downloads") };
@@ -316,8 +317,8 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// Removes files that match `bundle.drop`. A pattern without matches is an error, because the
-    /// code that it should remove may still be in the bundle under another name.
+    /// Removes files that match `bundle.drop`. It is an error if a pattern matches nothing: the
+    /// code that the pattern is meant to remove may still be in the bundle under another name.
     fn remove_dropped_files(&self, folder: &Path) -> Result<(), BundleError> {
         for pattern in &self.recipe.drop {
             let wrong = |why: String| BundleError::new(format!("bundle.drop: `{pattern}` {why}"));
@@ -403,7 +404,7 @@ impl Build<'_> {
     }
 }
 
-/// Copies a file or a directory including symlinks, but no special files.
+/// Copies a file or a directory, including symlinks. Rejects special files.
 fn copy(from: &Path, to: &Path) -> Result<(), BundleError> {
     let io = |error: std::io::Error| BundleError::io(from, &error);
     let found = fs::symlink_metadata(from).map_err(io)?;

@@ -21,12 +21,12 @@ const SIZE_LIMIT: usize = 64 << 20;
 /// Debian's library directory for this architecture.
 const MULTIARCH: &str = "usr/lib/x86_64-linux-gnu";
 
-/// Files of the standard library to leave out. The first would block pip, and the second needs a
-/// library that no agent uses.
+/// Files of Python's standard library to leave out. The first would disable pip, and the second
+/// needs a library that no agent uses.
 const EXCLUDED_FILES: [&str; 2] = ["EXTERNALLY-MANAGED", "lib-dynload/_dbm"];
 
-/// Returns a package's bytes. Looks for them in the cache, in the mirrors, and in the archive of
-/// all Debian packages, in this order.
+/// Returns the content of a package. Tries the cache first, then the mirrors, then the archive of
+/// all Debian packages.
 pub(crate) async fn fetch(
     debian: &Debian,
     package: &DebianPackage,
@@ -58,7 +58,7 @@ pub(crate) async fn fetch(
     downloads.get(&what, &Checksum::Sha256(package.sha256.clone()), from_a_mirror).await
 }
 
-/// Extracts the files of a package that a bundle includes.
+/// Extracts those files of a package that a bundle needs.
 pub(crate) fn extract_package(
     package: &DebianPackage,
     bytes: &[u8],
@@ -93,7 +93,7 @@ pub(crate) fn extract_package(
     Ok(())
 }
 
-/// Moves all shared libraries and the links between them to one directory.
+/// Extracts a shared library, or a link to one, into the bundle's library directory.
 fn extract_library(path: &Path, entry: Entry<'_>, tree: &Path) -> Result<(), BundleError> {
     let Some(name) = path.strip_prefix(MULTIARCH).ok().and_then(Path::to_str) else {
         return Ok(());
@@ -133,7 +133,7 @@ fn extract_python(path: &Path, entry: Entry<'_>, tree: &Path) -> Result<(), Bund
         {
             unpack::write_file(&tree.join("lib/python3.13").join(below), content, executable)
         }
-        // The only symlink here points to machine-specific configuration.
+        // The only symlink here points to a configuration file on the machine.
         Entry::File { .. } | Entry::Link(_) => Ok(()),
     }
 }
@@ -147,8 +147,8 @@ fn extract_shell(path: &Path, entry: Entry<'_>, tree: &Path) -> Result<(), Bundl
     unpack::create_symlink(Path::new("bash"), &tree.join("sh/sh"))
 }
 
-/// Returns the tar archive in a `.deb`, which is an `ar` archive with a compressed tar as one
-/// member.
+/// Returns the tar archive in a `.deb` file. That file is an `ar` archive, and one of its members
+/// is a compressed tar archive.
 fn extract_data_tar(bytes: &[u8]) -> Result<Vec<u8>, BundleError> {
     let broken = || BundleError::new("not a Debian package");
     let mut rest = bytes.strip_prefix(b"!<arch>\n").ok_or_else(broken)?;

@@ -1,5 +1,5 @@
 //! Downloads files from registries and caches them by checksum. Bundles share the cache, and builds
-//! still work if a mirror removes a file.
+//! still work if a mirror has removed a file.
 
 use std::{
     fmt, fs,
@@ -16,7 +16,7 @@ use crate::BundleError;
 /// The expected checksum of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Checksum {
-    /// Lower-case hexadecimal digits.
+    /// A SHA-256 checksum in lower-case hex.
     Sha256(String),
     Sha512(String),
 }
@@ -57,8 +57,8 @@ pub(crate) struct Downloads {
 }
 
 impl Downloads {
-    /// Returns the file with this checksum from the cache, or downloads it. A file with a different
-    /// checksum is always rejected.
+    /// Returns the file with this checksum from the cache, or downloads it. Rejects a download with
+    /// a different checksum.
     pub(crate) async fn get(
         &self,
         what: &str,
@@ -83,7 +83,7 @@ impl Downloads {
         Ok(bytes)
     }
 
-    /// Returns the file with this checksum if it was downloaded before and is intact.
+    /// Returns the file with this checksum if it is in the cache and not corrupt.
     pub(crate) fn find_cached(&self, wanted: &Checksum) -> Option<Vec<u8>> {
         let bytes = fs::read(self.folder.join(wanted.to_string())).ok()?;
         (wanted.compute(&bytes) == *wanted).then_some(bytes)

@@ -1,8 +1,8 @@
 //! Makes programs use the bundle's own C library instead of the image's.
 //!
-//! A program contains the absolute path of its loader, which is why bundles have a fixed mount
-//! point. Starting the loader explicitly would work at any path. But the program would then mistake
-//! the loader's path for its own, and Node uses its own path to restart itself.
+//! A program contains the absolute path of its loader, so bundles have a fixed mount point. The
+//! loader could also be started explicitly, which would work with any path. But then the program
+//! would mistake the loader's path for its own, and Node restarts itself from its own path.
 
 use std::{
     fs::File,
@@ -13,16 +13,16 @@ use std::{
 
 use crate::{BundleError, MOUNT};
 
-/// The C library's directory in a bundle.
+/// The directory of the C library in a bundle.
 pub(crate) const LIBRARIES: &str = "lib/glibc";
 pub(crate) const LOADER: &str = "ld-linux-x86-64.so.2";
-/// The standard loader path of glibc programs.
+/// The path of the loader in ordinary glibc programs.
 const STANDARD_LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 
-/// The loader's built-in search paths, with replacements of the same length, so that it only
-/// searches the bundle. Otherwise, a library that the bundle lacks would come from the image,
-/// together with the image's C library. Longer paths come first, because they end with the shorter
-/// ones.
+/// The loader's built-in search paths. Their replacements have the same length and make the loader
+/// search only in the bundle. Otherwise, a library that is not in the bundle would be loaded from
+/// the image, together with the image's C library. Longer paths come first, because shorter ones
+/// are at their end.
 const SEARCH_PATH_PATCHES: [(&[u8], &[u8]); 6] = [
     (b"/usr/lib/x86_64-linux-gnu/\0", b"/agent/lib/glibc//////////\0"),
     (b"/lib/x86_64-linux-gnu/\0", b"/agent/lib/glibc//////\0"),
@@ -32,7 +32,7 @@ const SEARCH_PATH_PATCHES: [(&[u8], &[u8]); 6] = [
     (b"\0/etc/ld.so.preload\0", b"\0/agent/etc/preload\0"),
 ];
 
-/// Returns the loader, restricted to the bundle's libraries.
+/// Restricts the loader to the bundle's libraries.
 pub(crate) fn isolate_loader(mut loader: Vec<u8>) -> Result<Vec<u8>, BundleError> {
     for (from, to) in SEARCH_PATH_PATCHES {
         let mut at = 0;
@@ -51,7 +51,8 @@ pub(crate) fn isolate_loader(mut loader: Vec<u8>) -> Result<Vec<u8>, BundleError
     Ok(loader)
 }
 
-/// Returns the loader named in a file, or `None` if the file is not a program with a loader.
+/// Returns the loader that a program names. Returns `None` if the file is not a program, or if it
+/// needs no loader.
 pub(crate) fn interpreter(path: &Path) -> std::io::Result<Option<String>> {
     let mut file = File::open(path)?;
     let mut head = [0; 64];
@@ -82,7 +83,7 @@ pub(crate) fn interpreter(path: &Path) -> std::io::Result<Option<String>> {
     Ok(None)
 }
 
-/// Returns the programs of a tree that need the bundled C library.
+/// Returns the programs in a tree that need the bundled C library.
 pub(crate) fn programs(tree: &Path) -> Result<Vec<PathBuf>, BundleError> {
     let mut out = Vec::new();
     let own = tree.join(LIBRARIES);
@@ -113,8 +114,8 @@ pub(crate) fn patch_program(program: &Path, patchelf: &Path) -> Result<(), Bundl
     let libraries = format!("{MOUNT}/{LIBRARIES}");
     let rpath = if own.is_empty() { libraries.clone() } else { format!("{libraries}:{own}") };
     let loader = format!("{libraries}/{LOADER}");
-    // Use RPATH instead of the newer RUNPATH. It also applies to libraries that the program loads
-    // later, and it takes precedence over an image's LD_LIBRARY_PATH.
+    // Use RPATH and not the newer RUNPATH. RPATH also applies to libraries that the program loads
+    // later, and it takes precedence over LD_LIBRARY_PATH in an image.
     told(&["--set-interpreter", &loader, "--force-rpath", "--set-rpath", &rpath])?;
     Ok(())
 }

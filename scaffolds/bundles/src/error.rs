@@ -1,16 +1,16 @@
-//! The error type of bundle builds.
+//! The error type for building bundles.
 
 use std::{fmt, io, path::Path};
 
 use proctor_types::{Cause, Fault};
 
-/// The error of a bundle build: what failed, and how to fix it.
+/// Why a bundle could not be built, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct BundleError {
-    /// What failed, including the package, the tool and its last lines of output.
+    /// What failed. Includes the package, the tool, and the last lines of the tool's output.
     pub what: String,
     pub hint: Option<String>,
-    /// Whether a registry could not be reached.
+    /// Whether the cause is that a registry is unreachable.
     pub is_unreachable: bool,
 }
 

@@ -1,6 +1,6 @@
-//! Packages an agent's command line as one directory that runs in any sandbox. It contains the
-//! agent's packages, their interpreter and its C library. A bundle is built once, identified by its
-//! content, and mounted read-only at [`MOUNT`].
+//! Packages a command-line agent as one directory that runs in any sandbox. The directory contains
+//! the agent's packages, their interpreter and its C library. A bundle is built once, identified by
+//! its content, and mounted read-only at [`MOUNT`].
 
 mod bin;
 mod blocking;
@@ -26,13 +26,14 @@ pub use recipe::{BundleKind, BundleRecipe, NodePackage, NpmPackage};
 pub use record::Bundle;
 pub use version::{LATEST, VersionedRecipe};
 
-/// The mount point of the bundle in every sandbox. It is fixed, because the bundle's programs
+/// The mount point of the bundle in every sandbox. It is fixed, because the programs in a bundle
 /// contain the path of their interpreter.
 pub const MOUNT: &str = "/agent";
 
-/// The directory of a static `bash` and `sh`, if the recipe includes a shell. It goes last in
+/// The directory of a static `bash` and `sh`, if the recipe includes a shell. It comes last in
 /// `PATH`, so that the image's own shell takes precedence.
 pub const SHELL: &str = "/agent/sh";
 
-/// The certificate file, if the recipe includes one: for `SSL_CERT_FILE` and similar variables.
+/// The file with certificates, if the recipe includes them. Used for `SSL_CERT_FILE` and similar
+/// variables.
 pub const CERTIFICATES: &str = "/agent/etc/ca.pem";

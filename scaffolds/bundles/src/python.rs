@@ -1,4 +1,4 @@
-//! The bundle's own Python and its packages.
+//! Adds Python and Python packages to a bundle.
 
 use std::{
     collections::BTreeSet,
@@ -19,16 +19,16 @@ use crate::{
     wheel,
 };
 
-/// The interpreter's path. It is not in `bin`, so that it does not shadow the image's Python.
-/// Python locates its standard library relative to this path.
+/// The path of the interpreter. It is not in `bin`, where it would take precedence over the image's
+/// Python. Python finds its standard library relative to this path.
 pub(crate) const INTERPRETER_PATH: &str = "libexec/python3.13";
-/// The packages' directory, which Debian's Python searches.
+/// The directory of the packages, which is in the search path of Debian's Python.
 pub(crate) const FOLDER: &str = "lib/python3/dist-packages";
 
 /// Maximum number of concurrent downloads.
 const MAX_CONCURRENT_DOWNLOADS: usize = 6;
 
-/// Downloads and installs the packages of a recipe.
+/// Downloads and installs a recipe's packages.
 pub(crate) async fn install_packages(
     recipe: &BundleRecipe,
     requirements: &[Requirement],
@@ -36,7 +36,7 @@ pub(crate) async fn install_packages(
     tree: &Path,
 ) -> Result<(), BundleError> {
     let pypi = Pypi::from_env()?;
-    // Collect the futures first, because the closure cannot be held across an await.
+    // Collect the futures first, because the closure cannot be kept across an await.
     let fetches: Vec<_> =
         requirements.iter().map(|requirement| fetch(&pypi, downloads, requirement)).collect();
     let mut fetched = stream::iter(fetches).buffered(MAX_CONCURRENT_DOWNLOADS);
@@ -76,7 +76,7 @@ async fn fetch(
     requirement: &Requirement,
 ) -> Result<Vec<u8>, BundleError> {
     let what = format!("{}=={}", requirement.name, requirement.version);
-    // If a file is cached, no index lookup is needed.
+    // If a file is in the cache, it need not be looked up in the index.
     for sha256 in &requirement.sha256 {
         let wanted = Checksum::Sha256(sha256.clone());
         if let Some(bytes) = downloads.find_cached(&wanted) {
@@ -88,22 +88,22 @@ async fn fetch(
     downloads.get(&what, &Checksum::Sha256(sha256), pypi.download(&offer)).await
 }
 
-/// Compiles every module. A bundle is mounted read-only, so Python cannot store compiled code and
-/// would compile it again on each start. For a large agent, this takes seconds.
+/// Compiles every module. A bundle is mounted read-only, so Python cannot store compiled code. It
+/// would compile a large agent again on each start, which takes seconds.
 ///
-/// Hash-based `.pyc` files contain no timestamps, so builds are reproducible.
+/// Uses hash-based `.pyc` files, which contain no timestamps, so builds are reproducible.
 pub(crate) fn compile(tree: &Path) -> Result<(), BundleError> {
     let program = tree.join(INTERPRETER_PATH);
     let libraries = tree.join(LIBRARIES);
-    // Start Python through the loader with explicit library paths: the mount point does not exist
-    // on this machine.
+    // Start Python through the loader with explicit library paths, because the bundle's mount point
+    // does not exist on this machine.
     let ran = Command::new(libraries.join(LOADER))
         .arg("--library-path")
         .arg(&libraries)
         .arg("--argv0")
         .arg(&program)
         .arg(&program)
-        // Use one process, because Python's subprocesses would start without the loader.
+        // Use a single process: Python would start further processes without the loader.
         .args(["-s", "-P", "-S", "-m", "compileall", "-q", "-j", "1"])
         .args(["--invalidation-mode", "unchecked-hash", "-s"])
         .arg(tree)
@@ -113,9 +113,9 @@ pub(crate) fn compile(tree: &Path) -> Result<(), BundleError> {
         .env("PYTHONHASHSEED", "0")
         .output()
         .map_err(|error| BundleError::io(&program, &error))?;
-    // Ignore the exit status. Some packages contain files that are not valid in this Python
-    // version, such as templates or parser tests. These fail to compile, which pip does not report
-    // either.
+    // Ignore the exit status. Some packages contain files that are not valid in this version of
+    // Python, such as templates or a parser's test data. These cannot be compiled, which pip does
+    // not report either.
     let compiled = tree.join("lib/python3.13/__pycache__/os.cpython-313.pyc");
     if !compiled.is_file() {
         let said = String::from_utf8_lossy(&ran.stderr);
@@ -129,8 +129,8 @@ pub(crate) fn compile(tree: &Path) -> Result<(), BundleError> {
     Ok(())
 }
 
-/// Returns the top-level names that the packages provide. The package under test must not be among
-/// them.
+/// Returns the top-level names that can be imported from the bundle's packages. The package under
+/// test must not be one of them.
 pub(crate) fn importable_names(tree: &Path) -> Result<Vec<String>, BundleError> {
     let site: PathBuf = tree.join(FOLDER);
     let mut out = BTreeSet::new();

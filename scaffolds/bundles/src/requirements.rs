@@ -1,11 +1,12 @@
-//! Requirements in pip's format: releases of Python packages with the checksums of their files.
+//! Requirements in pip's format: the releases of Python packages, with the checksums of their
+//! files.
 
 use proctor_packages::IndexFile;
 use proctor_types::normalize_package_name;
 
 use crate::BundleError;
 
-/// One line of the requirements: a release and the checksums of its files.
+/// One requirement: a release and the checksums of its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Requirement {
     pub(crate) name: String,
@@ -14,7 +15,7 @@ pub(crate) struct Requirement {
 }
 
 /// Parses requirements in pip's format: `name==version --hash=sha256:...`. Supports continuation
-/// lines (`\`) and comments. Markers are ignored.
+/// lines (`\`) and comments, and ignores markers.
 pub(crate) fn parse_requirements(text: &str) -> Result<Vec<Requirement>, BundleError> {
     let mut out = Vec::new();
     let joined = text.replace("\\\n", " ");
@@ -51,8 +52,8 @@ pub(crate) fn parse_requirements(text: &str) -> Result<Vec<Requirement>, BundleE
 }
 
 impl Requirement {
-    /// Chooses one of the files with a listed checksum: the best wheel, or the sdist if no wheel
-    /// fits.
+    /// Chooses the file to install from those with a listed checksum: the best wheel, or the sdist
+    /// if no wheel fits.
     pub(crate) fn choose(&self, offers: &[IndexFile]) -> Result<IndexFile, String> {
         let listed = |offer: &&IndexFile| {
             let sha256 = offer.sha256.as_ref().map(|hash| hash.to_lowercase());
@@ -75,8 +76,8 @@ impl Requirement {
     }
 }
 
-/// Returns how well a wheel fits the bundled Python; higher is better. Returns `None` if it does
-/// not fit.
+/// Returns how well a wheel fits the bundled Python. A higher number is better; `None` means that
+/// the wheel does not fit.
 fn rank(name: &str) -> Option<u8> {
     let mut tags = name.strip_suffix(".whl")?.rsplitn(4, '-');
     let (platform, abi, python) = (tags.next()?, tags.next()?, tags.next()?);
@@ -99,7 +100,8 @@ fn rank(name: &str) -> Option<u8> {
     }
 }
 
-/// Returns whether two versions are equal. `1.0` equals `1.0.0`, and leading zeros are ignored.
+/// Returns whether two versions are the same. `1.0` is the same as `1.0.0`, and leading zeros don't
+/// matter.
 pub(crate) fn same_version(one: &str, other: &str) -> bool {
     let plain = |version: &str| {
         let version = version.trim().trim_start_matches(['v', 'V']).to_lowercase();

@@ -1,4 +1,4 @@
-//! A bundle's file tree: listing, normalization and digest.
+//! Lists, normalizes and hashes the files in a bundle.
 
 use std::{
     fs,
@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::BundleError;
 
-/// A file or symlink in a bundle. Directories are not listed.
+/// A file or symlink in a bundle. Directories have no items.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Item {
-    /// Path relative to the bundle's root.
+    /// The path, relative to the bundle's root.
     pub(crate) path: String,
     pub(crate) what: ItemKind,
 }
@@ -27,13 +27,13 @@ pub(crate) enum ItemKind {
     Link { target: String },
 }
 
-/// Returns every regular file in a tree.
+/// Returns all regular files in a tree.
 pub(crate) fn files(root: &Path) -> Result<Vec<PathBuf>, BundleError> {
     let all = entries(root)?;
     Ok(all.into_iter().filter(|(_, kind)| kind.is_file()).map(|(path, _)| path).collect())
 }
 
-/// Returns every entry in a tree in a fixed order. Directories come before their content.
+/// Returns all entries in a tree in a fixed order. A directory comes before its content.
 fn entries(root: &Path) -> Result<Vec<(PathBuf, fs::FileType)>, BundleError> {
     let (mut out, mut open) = (Vec::new(), vec![root.to_owned()]);
     while let Some(folder) = open.pop() {
@@ -51,8 +51,8 @@ fn entries(root: &Path) -> Result<Vec<(PathBuf, fs::FileType)>, BundleError> {
     Ok(out)
 }
 
-/// Normalizes owner (root, if permitted) and mode of every entry. Rejects links that leave the
-/// bundle, devices, and names that are not UTF-8.
+/// Sets a standard owner (root, if permitted) and a standard mode for each entry. Rejects links
+/// that lead outside the bundle, special files, and names that are not UTF-8.
 pub(crate) fn normalize(root: &Path) -> Result<(), BundleError> {
     let as_root = rustix::process::geteuid().is_root();
     for (path, kind) in entries(root)?.into_iter().chain([(root.to_owned(), root_kind(root)?)]) {
@@ -92,7 +92,7 @@ fn root_kind(root: &Path) -> Result<fs::FileType, BundleError> {
     Ok(fs::symlink_metadata(root).map_err(|error| BundleError::io(root, &error))?.file_type())
 }
 
-/// Returns whether a relative link at `path` stays below the root.
+/// Returns whether a relative link at `path` leads to a place below the root.
 fn stays_below_root(path: &Path, target: &Path) -> bool {
     let mut depth = path.components().count() as i64 - 1;
     for part in target.components() {
@@ -109,7 +109,7 @@ fn stays_below_root(path: &Path, target: &Path) -> bool {
     true
 }
 
-/// Returns all files and links. Files include a hash of their content.
+/// Returns all files and links in a tree. A file's item includes a hash of its content.
 pub(crate) fn items(root: &Path) -> Result<Vec<Item>, BundleError> {
     let mut out = Vec::new();
     for (path, kind) in entries(root)? {
@@ -145,7 +145,7 @@ fn hash(path: &Path) -> std::io::Result<String> {
     }
 }
 
-/// Returns a digest of modes, paths and contents, without times and owners.
+/// Returns a digest of modes, paths and contents. Times and owners don't affect it.
 pub(crate) fn digest(items: &[Item]) -> String {
     let mut hasher = blake3::Hasher::new();
     for item in items {
@@ -160,8 +160,8 @@ pub(crate) fn digest(items: &[Item]) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-/// Returns the first difference in size, mode or link target. Unlike [`items`], does not read
-/// contents.
+/// Returns the first difference in size, mode or link target. Unlike [`items`], does not read any
+/// content.
 pub(crate) fn find_change(root: &Path, items: &[Item]) -> Option<String> {
     for item in items {
         let path = root.join(&item.path);

@@ -1,4 +1,4 @@
-//! Unpacks archives entry by entry. Only unpacks files, and symlinks if the caller allows them.
+//! Unpacks archives entry by entry. Unpacks only files, and symlinks if the caller allows them.
 
 use std::{
     fs,
@@ -17,8 +17,8 @@ pub(crate) enum Entry<'a> {
     Link(PathBuf),
 }
 
-/// Passes every file and symlink of a tar archive to `lay`, with its path without `.` components.
-/// Devices, hard links and paths that leave the archive are errors.
+/// Passes each file and symlink in a tar archive to `lay`, with its path without `.` components.
+/// Fails if the archive contains devices, hard links or paths that lead outside.
 pub(crate) fn for_each_tar_entry(
     reader: impl Read,
     lay: &mut dyn FnMut(&Path, Entry<'_>) -> Result<(), BundleError>,
@@ -48,8 +48,8 @@ pub(crate) fn for_each_tar_entry(
     Ok(())
 }
 
-/// Extracts the files of a `.tar.gz` into a directory, without the archive's top-level directory.
-/// Links are rejected, because no registry publishes packages with links.
+/// Extracts the files of a `.tar.gz` into a directory, without the top-level directory in the
+/// archive. Rejects links, because no registry publishes packages with links.
 pub(crate) fn tar_gz(bytes: &[u8], to: &Path) -> Result<(), BundleError> {
     for_each_tar_entry(GzDecoder::new(bytes), &mut |path, entry| {
         let rest: PathBuf = path.components().skip(1).collect();
@@ -66,7 +66,7 @@ pub(crate) fn tar_gz(bytes: &[u8], to: &Path) -> Result<(), BundleError> {
 }
 
 /// Writes one file and creates its parent directories. Replaces an existing file: if two packages
-/// contain the same file, the later one wins, as in their own installers.
+/// contain the same file, the later one takes precedence, as with the packages' own installers.
 pub(crate) fn write_file(
     to: &Path,
     content: &mut dyn Read,
@@ -85,7 +85,7 @@ pub(crate) fn create_symlink(target: &Path, at: &Path) -> Result<(), BundleError
     symlink(target, at).map_err(|error| BundleError::io(at, &error))
 }
 
-/// Creates a path's parent directories and removes an existing file at the path.
+/// Creates the parent directories of a path, and removes an existing file at the path.
 fn prepare_path(at: &Path) -> Result<(), BundleError> {
     if let Some(parent) = at.parent() {
         fs::create_dir_all(parent).map_err(|error| BundleError::io(parent, &error))?;
@@ -98,7 +98,7 @@ fn prepare_path(at: &Path) -> Result<(), BundleError> {
     }
 }
 
-/// Returns the path without `.` components, or `None` if it contains `..` or is absolute.
+/// Returns the path without `.` components, or `None` if the path contains `..` or is absolute.
 fn normalize_path(path: &Path) -> Option<PathBuf> {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -121,7 +121,7 @@ mod tests {
 
     fn archive(name: &str, kind: tar::EntryType) -> Vec<u8> {
         let mut header = tar::Header::new_gnu();
-        // Write the name directly, because the library's own builder would reject hostile names.
+        // Write the name directly, because the library's own builder would reject malicious names.
         header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
         header.set_entry_type(kind);
         header.set_mode(0o755);

@@ -1,5 +1,5 @@
-//! Derives the recipe for another version than the one that a manifest pins. Versions and checksums
-//! come from the registry, and the start command comes from the manifest.
+//! Creates the recipe for another version of an agent than the one that the manifest pins. Versions
+//! and checksums come from the registry.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,27 +14,27 @@ use crate::{
     wheel,
 };
 
-/// The tag of the newest version that the publisher recommends.
+/// The registry's tag for the newest recommended version.
 pub const LATEST: &str = "latest";
 
-/// The recipe of another version.
+/// The recipe for another version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionedRecipe {
     pub recipe: BundleRecipe,
     /// The exact version, even if [`LATEST`] was requested.
     pub version: String,
-    /// Dependencies of that version that the recipe lacks, one sentence each.
+    /// Dependencies of that version that the recipe lacks, with one sentence for each.
     pub missing: Vec<String>,
 }
 
 impl Bundles {
-    /// Returns the recipe with another version of its main packages, which are the packages with
-    /// version `pinned`. Dependencies that the new version pins exactly are updated as well. Other
-    /// dependencies keep their versions.
+    /// Returns the recipe with another version of its main packages, which are those with the
+    /// version `pinned`. If the new version pins a dependency exactly, that dependency is updated
+    /// too. Other dependencies keep their versions.
     ///
     /// # Errors
-    /// Returns an error if the registry is unreachable or has no such version, or if the recipe has
-    /// no package with the pinned version.
+    /// Fails if the registry is unreachable or does not have the version, or if no package in the
+    /// recipe has the version `pinned`.
     pub async fn recipe_at_version(
         &self,
         recipe: &BundleRecipe,
@@ -101,10 +101,10 @@ async fn update_npm_recipe(
 }
 
 fn missing_dependency(version: &str, name: &str, range: &str) -> String {
-    format!("{version} depends on {name} {range}, which the bundle lacks")
+    format!("{version} depends on {name} {range}, which is not in the bundle")
 }
 
-/// Returns whether an npm range is a single version.
+/// Returns whether a version range in npm's syntax is a single version.
 fn is_exact(range: &str) -> bool {
     range.starts_with(|c: char| c.is_ascii_digit())
         && range.chars().all(|c| c.is_ascii_alphanumeric() || ".-+".contains(c))
@@ -119,8 +119,8 @@ async fn update_pypi_recipe(
 ) -> Result<VersionedRecipe, BundleError> {
     let pypi = Pypi::from_env()?;
     let mut lines = parse_requirements(&recipe.requirements)?;
-    // Prefer the agent's own package, whose name is in `bin`, to others that happen to have the
-    // same version.
+    // Prefer the agent's own package, which `bin` refers to, to other packages that happen to have
+    // the same version.
     let mains: Vec<&Requirement> =
         lines.iter().filter(|line| matches_version(&line.version, pinned)).collect();
     let named = |line: &&&Requirement| {
@@ -176,13 +176,13 @@ async fn update_pypi_recipe(
     Ok(VersionedRecipe { recipe, version, missing })
 }
 
-/// Formats a requirements line for pip.
+/// Formats a requirement in pip's format.
 fn format_requirement(line: &Requirement) -> String {
     let hashes = line.sha256.iter().map(|hash| format!(" --hash=sha256:{hash}"));
     format!("{}=={}{}\n", line.name, line.version, hashes.collect::<String>())
 }
 
-/// Looks up a release: the checksums of all its files, and the file to use.
+/// Looks up a release. Returns the checksums of all its files, and the file to use.
 async fn look_up_release(
     pypi: &Pypi,
     name: &str,
@@ -215,7 +215,7 @@ async fn look_up_release(
     Ok((line, offer))
 }
 
-/// Returns the version of a file in an index.
+/// Returns the version in the name of a file in the index.
 fn offer_version<'a>(offer: &'a IndexFile, name: &str) -> Option<&'a str> {
     let wheel = offer.name.strip_suffix(".whl").and_then(|stem| {
         let mut parts = stem.split('-');
@@ -227,7 +227,7 @@ fn offer_version<'a>(offer: &'a IndexFile, name: &str) -> Option<&'a str> {
     wheel.or_else(|| offer.sdist_version(name))
 }
 
-/// Returns the highest version that is not a pre-release.
+/// Returns the highest version, ignoring pre-releases.
 fn newest(offers: &[IndexFile], name: &str) -> Option<String> {
     let numbers = |version: &str| {
         let parts = version.split('.').map(|part| part.parse::<u64>().ok());
@@ -238,18 +238,18 @@ fn newest(offers: &[IndexFile], name: &str) -> Option<String> {
     versions.max().map(|(_, version)| version.to_owned())
 }
 
-/// A `Requires-Dist` entry that applies without extras.
+/// An entry of `Requires-Dist` that applies if no extras are requested.
 #[derive(Debug, PartialEq, Eq)]
 struct Dependency {
     name: String,
-    /// The version range as written.
+    /// The version range as the package specifies it.
     range: String,
-    /// The only version that the range allows, if there is exactly one.
+    /// The version, if the range allows exactly one.
     exact: Option<String>,
 }
 
 impl Dependency {
-    /// Parses an entry. Returns `None` if only some platforms or extras need it.
+    /// Parses an entry. Returns `None` if only some platforms or extras need the dependency.
     fn parse(text: &str) -> Option<Self> {
         if text.contains(';') {
             return None;

@@ -1,5 +1,5 @@
 //! Installs Python packages without running any of their code. The installed files are the same as
-//! with `pip`.
+//! those that `pip` installs.
 
 use std::{
     collections::BTreeMap,
@@ -19,8 +19,8 @@ use crate::{
 /// Maximum size of `METADATA` in bytes.
 const MAX_METADATA_BYTES: u64 = 8 << 20;
 
-/// Installs a wheel's `site-packages` files. Skips its scripts, because their first line names an
-/// interpreter that does not exist.
+/// Installs a wheel's files for `site-packages`. Skips its scripts, because their first line names
+/// an interpreter that does not exist.
 pub(crate) fn install_wheel(bytes: Vec<u8>, site: &Path) -> Result<(), BundleError> {
     let broken = |error: zip::result::ZipError| BundleError::new(format!("invalid wheel: {error}"));
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(broken)?;
@@ -42,7 +42,7 @@ pub(crate) fn install_wheel(bytes: Vec<u8>, site: &Path) -> Result<(), BundleErr
     Ok(())
 }
 
-/// Returns a distribution's metadata: `METADATA` of a wheel, `PKG-INFO` of an sdist.
+/// Returns the metadata of a distribution: `METADATA` in a wheel, `PKG-INFO` in an sdist.
 pub(crate) fn metadata(bytes: &[u8]) -> Result<String, BundleError> {
     let mut text = String::new();
     if bytes.starts_with(b"PK") {
@@ -83,7 +83,7 @@ fn read_text(content: &mut dyn Read) -> Result<String, BundleError> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Returns the values of a metadata field, ignoring the description.
+/// Returns the values of a metadata field. Ignores the description, which follows the fields.
 pub(crate) fn fields<'a>(metadata: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
     let head = metadata.lines().take_while(|line| !line.trim().is_empty());
     head.filter_map(move |line| {
@@ -92,7 +92,7 @@ pub(crate) fn fields<'a>(metadata: &'a str, name: &'a str) -> impl Iterator<Item
     })
 }
 
-/// Checks that a file's own metadata matches the requested package.
+/// Checks that the metadata in a file matches the requested package.
 pub(crate) fn verify(bytes: &[u8], wanted: &Requirement) -> Result<(), BundleError> {
     let text = metadata(bytes)?;
     let one = |name: &'static str| fields(&text, name).next().unwrap_or_default().to_owned();
@@ -107,7 +107,7 @@ pub(crate) fn verify(bytes: &[u8], wanted: &Requirement) -> Result<(), BundleErr
     .hint("the checksum in the manifest belongs to a different release; fix it"))
 }
 
-/// Extracts the program with this name from a wheel, which must contain exactly one.
+/// Extracts the program with this name from a wheel. The wheel must contain exactly one such file.
 pub(crate) fn extract_program(bytes: Vec<u8>, name: &str, to: &Path) -> Result<(), BundleError> {
     let broken = |error: zip::result::ZipError| BundleError::new(format!("invalid wheel: {error}"));
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(broken)?;
@@ -121,7 +121,8 @@ pub(crate) fn extract_program(bytes: Vec<u8>, name: &str, to: &Path) -> Result<(
     Err(BundleError::new(format!("the wheel has no {name}")))
 }
 
-/// Returns the path of a wheel's entry relative to `site-packages`.
+/// Returns the path of a wheel's entry relative to `site-packages`; `None` if the entry belongs
+/// elsewhere.
 fn site_packages_path(name: &str) -> Option<&str> {
     let Some((_, rest)) = name.split_once('/').filter(|(top, _)| top.ends_with(".data")) else {
         return Some(name);
@@ -129,7 +130,7 @@ fn site_packages_path(name: &str) -> Option<&str> {
     rest.strip_prefix("purelib/").or_else(|| rest.strip_prefix("platlib/"))
 }
 
-/// Installs the named directories or modules of an sdist, from its top level or from `src`.
+/// Installs the named directories or modules from an sdist's top level or its `src` directory.
 pub(crate) fn install_sdist(
     bytes: &[u8],
     wanted: &[String],

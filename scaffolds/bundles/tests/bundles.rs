@@ -1,10 +1,10 @@
-//! Tests bundles that are built from the real registries. They run in an otherwise empty sandbox
-//! without libc, shell and network.
+//! Tests bundles that are built with the real registries. They run in sandboxes that contain
+//! nothing else: no libc, no shell and no network.
 //!
-//! The core tier builds small bundles and one built-in bundle. `PROCTOR_TIER=full` or
-//! `PROCTOR_BUNDLES=all` builds all built-in bundles, which takes minutes and gigabytes.
-//! `PROCTOR_BUNDLES=codex,gemini-cli` builds only these two. If `PROCTOR_BUNDLES_CACHE` is set, it
-//! is the cache directory, which is not removed after the test.
+//! The core tier builds small bundles and one of the built-in bundles. With `PROCTOR_TIER=full` or
+//! `PROCTOR_BUNDLES=all`, the test builds all built-in bundles, which takes minutes and gigabytes.
+//! With `PROCTOR_BUNDLES=codex,gemini-cli`, it builds only these two. If `PROCTOR_BUNDLES_CACHE` is
+//! set, the test uses that cache directory and does not remove it.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
 
@@ -30,7 +30,7 @@ use proctor_sandbox_api::{
 };
 use proctor_types::SandboxSpec;
 
-/// For each built-in bundle: the program, its arguments and the expected output.
+/// The program, arguments and expected output for each built-in bundle.
 const SHIPPED: &[(&str, &[&str], &str)] = &[
     ("claude-code", &["claude", "--version"], "2.1.329"),
     ("codex", &["codex", "--version"], "0.169.0"),
@@ -42,7 +42,7 @@ const SHIPPED: &[(&str, &[&str], &str)] = &[
     ("qwen-code", &["qwen", "--version"], "0.24.4"),
 ];
 
-/// A static program from npm, small enough to build in every test run.
+/// A recipe for a static program from npm, which is small enough to build in every test run.
 const SMALL: &str = "
 kind = 'npm'
 bin = { tool = 'lib/node_modules/@esbuild/linux-x64/bin/esbuild' }
@@ -62,7 +62,7 @@ fn recipe(text: &str) -> BundleRecipe {
     toml::from_str(text).unwrap()
 }
 
-/// Creates a directory with the files that a manifest of kind `files` names.
+/// Creates a directory with the files that the recipe [`FILES`] refers to.
 fn manifest_folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("agent.sh"), "#!/bin/sh\necho I am $0\n").unwrap();
@@ -83,7 +83,8 @@ async fn builds_of_one_recipe_have_the_same_name_and_modes() {
     let (one, two, folder) =
         (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), manifest_folder());
     let first = build_files_bundle(one.path(), folder.path()).await;
-    // Build from another directory, later, with different modes and times.
+    // Build from another directory, at a later time, with files that have different modes and
+    // times.
     let other = manifest_folder();
     fs::set_permissions(other.path().join("data"), fs::Permissions::from_mode(0o700)).unwrap();
     fs::set_permissions(other.path().join("data/note"), fs::Permissions::from_mode(0o600)).unwrap();
@@ -100,7 +101,7 @@ async fn builds_of_one_recipe_have_the_same_name_and_modes() {
         }
     }
     assert_eq!((first.files, first.bytes), (3, 5 + 23));
-    // Different content results in a different bundle, which is stored next to the first.
+    // If the content differs, another bundle is built and stored next to the first.
     fs::write(other.path().join("data/note"), "another\n").unwrap();
     let third = build_files_bundle(two.path(), other.path()).await;
     assert_ne!(third.digest, second.digest);
@@ -120,7 +121,7 @@ async fn bundle_is_reused_and_rebuilt_if_damaged() {
     assert_eq!(said.lock().unwrap().len(), 0, "no bundle should have been built");
     bundles.verify("mine", "1", &files, folder.path()).unwrap();
 
-    // The length is the same as before, so only a full read detects the change.
+    // The new text has the same length, so only a full read detects the change.
     fs::write(built.folder.join("share/note"), "evil\n").unwrap();
     assert!(bundles.find_built("mine", "1", &files, folder.path()).is_some());
     let error = bundles.verify("mine", "1", &files, folder.path()).unwrap_err();
@@ -162,7 +163,7 @@ async fn failed_build_leaves_nothing_and_has_a_hint() {
         let left = built.map_or(0, Iterator::count);
         assert_eq!(left, 0, "{error}");
     }
-    // These are leftovers of a killed build. The next build starts over.
+    // A killed build would leave this behind. The next build starts over.
     let done = build_files_bundle(cache.path(), folder.path()).await;
     let mut torn = done.folder.parent().unwrap().as_os_str().to_owned();
     torn.push(".building");
@@ -224,7 +225,7 @@ async fn npm_bundle_is_verified_reproducible_and_cached() {
         build(two.path()).ensure("small", "1", &small, nowhere, &ignore_progress).await.unwrap();
     assert_eq!(first.digest, second.digest);
     assert_eq!(first.versions["@esbuild/linux-x64"], "0.28.2");
-    // Downloads are cached: a removed bundle is rebuilt without the network.
+    // Downloads are in the cache, so a bundle that was removed is rebuilt without the network.
     fs::remove_dir_all(one.path().join("built")).unwrap();
     let downloads = one.path().join("downloads");
     let before = fs::metadata(&downloads).unwrap().modified().unwrap();
@@ -243,8 +244,8 @@ async fn npm_bundle_is_verified_reproducible_and_cached() {
     }
 }
 
-/// The bundle that is tested by default, whose program needs the bundled C library. Testing all
-/// bundles takes gigabytes.
+/// The built-in bundle that is tested by default. Its program needs the bundled C library. Testing
+/// all bundles takes gigabytes.
 const DEFAULT_BUNDLE: &str = "claude-code";
 
 /// Runs every requested built-in bundle in sandboxes that contain nothing else.
@@ -301,7 +302,7 @@ async fn shipped_bundles_run_in_an_empty_root() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A back end with an empty environment: no libc, shell or interpreter.
+/// A back end and an empty environment, which has no libc, shell or interpreter.
 struct EmptyBackEnd {
     name: &'static str,
     backend: Box<dyn Backend>,
@@ -346,7 +347,8 @@ async fn empty_back_end(
 }
 
 impl EmptyBackEnd {
-    /// Runs a program as a normal user with its own home directory. Returns output and duration.
+    /// Runs a program as a user other than root, with its own home directory. Returns the output
+    /// and the duration.
     async fn run(&self, bundle: &Bundle, command: &[&str]) -> Result<(String, f64), String> {
         let request = SandboxRequest {
             environment: self.environment.clone(),
@@ -359,7 +361,7 @@ impl EmptyBackEnd {
         argv.extend(command[1..].iter().map(|word| (*word).to_owned()));
         let run = Command::new(argv).time_limit(Duration::from_secs(120));
         let run = run.env("HOME", "/tmp").env("PATH", "/usr/bin:/bin:/agent/sh");
-        // Variables that an image may set and that programs in a bundle must ignore.
+        // Variables that an image may set. Programs in a bundle must ignore them.
         let mut run = run.env("LD_LIBRARY_PATH", "/agent/sh").env("PYTHONHOME", "/usr");
         if self.name == "docker" {
             run.user = Some("1234:1234".to_owned());

@@ -1,4 +1,4 @@
-//! The manifests of agents that run in the sandbox, with what bundle builds need from them.
+//! Finds agents that run in the sandbox, and what is needed to build their bundles.
 
 use std::path::{Path, PathBuf};
 
@@ -8,31 +8,31 @@ use proctor_types::UserError;
 
 /// An agent that runs in the sandbox.
 pub struct BundledAgent {
-    /// The name as requested.
+    /// The name under which the agent was requested.
     pub asked: String,
     pub name: String,
     pub version: String,
-    /// Whether this version was never run by Proctor's tests.
+    /// Whether Proctor's tests have never run this version.
     pub untested: bool,
-    /// How to build the bundle. `None` if a task's image contains the program.
+    /// How to build the bundle; `None` if the task's image is expected to contain the program.
     pub recipe: Option<BundleRecipe>,
-    /// The manifest's text.
+    /// The text of the manifest.
     pub text: String,
-    /// The directory with the files that the manifest names.
+    /// The directory with the files that the manifest refers to.
     pub folder: PathBuf,
 }
 
-/// Returns the directory of bundles below the cache.
+/// Returns the directory for bundles in the cache.
 pub fn bundles_folder(cache: &Path) -> PathBuf {
     cache.join("bundles")
 }
 
-/// Returns the directory of manifests written by `proctor scaffold add NAME@VERSION`.
+/// Returns the directory for manifests that `proctor scaffold add NAME@VERSION` writes.
 fn added_manifests_folder(cache: &Path) -> PathBuf {
     bundles_folder(cache).join("manifests")
 }
 
-/// Returns the manifest of another version of a built-in agent, if it was added.
+/// If another version of a built-in agent was added, returns the path of its manifest.
 pub fn find_added_manifest(cache: &Path, asked: &str) -> Option<PathBuf> {
     if !asked.contains('@') || asked.contains('/') {
         return None;
@@ -41,7 +41,7 @@ pub fn find_added_manifest(cache: &Path, asked: &str) -> Option<PathBuf> {
     file.is_file().then_some(file)
 }
 
-/// Writes the manifest of another version and returns its name for configurations.
+/// Writes the manifest of another version. Returns the name that configurations use for it.
 pub fn add(cache: &Path, name: &str, loaded: &LoadedManifest) -> Result<String, UserError> {
     let asked = format!("{name}@{}", loaded.manifest.version);
     let folder = added_manifests_folder(cache);
@@ -54,7 +54,7 @@ pub fn add(cache: &Path, name: &str, loaded: &LoadedManifest) -> Result<String, 
     Ok(asked)
 }
 
-/// Returns all versions that were added, except those whose manifest no longer loads.
+/// Returns all versions that were added, except those whose manifest cannot be loaded anymore.
 pub fn added_agents(cache: &Path) -> Vec<BundledAgent> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(added_manifests_folder(cache))
         .into_iter()
@@ -73,7 +73,7 @@ fn load_agent(path: &Path) -> Result<BundledAgent, UserError> {
     Ok(agent_from_manifest(&asked, loaded, PathBuf::new()))
 }
 
-/// Returns every built-in agent.
+/// Returns all built-in agents.
 pub fn shipped_agents() -> Result<Vec<BundledAgent>, UserError> {
     let found = proctor_external::names().iter().map(|name| shipped_agent(name));
     Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
@@ -84,8 +84,8 @@ fn shipped_agent(name: &str) -> Result<Option<BundledAgent>, UserError> {
     Ok(found.map(|loaded| agent_from_manifest(name, loaded, PathBuf::new())))
 }
 
-/// Finds an agent by name or manifest path. `@VERSION` must be the manifest's own version or one
-/// that was added.
+/// Finds an agent by name or manifest path. If the name ends with `@VERSION`, the version must be
+/// the one in the manifest or one that was added.
 pub fn find(cache: &Path, asked: &str) -> Result<BundledAgent, UserError> {
     if let Some(file) = find_added_manifest(cache, asked) {
         return load_agent(&file);
@@ -124,7 +124,7 @@ mod tests {
         for found in shipped_agents().unwrap() {
             assert_eq!(found.asked, found.name);
             let recipe = found.recipe.unwrap();
-            // A checksum that cannot be parsed can never be verified.
+            // If a checksum cannot be parsed, it can never be verified.
             assert!(
                 !recipe.requirements.is_empty() || !recipe.packages.is_empty(),
                 "{}",

@@ -1,4 +1,5 @@
-//! Looks up scaffolds by name: in-process ones and command-line agents.
+//! Looks up scaffolds by name: those in Proctor's own process, command-line agents, and users'
+//! programs.
 
 use std::{
     collections::BTreeSet,
@@ -24,15 +25,15 @@ static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     names
 });
 
-/// All scaffolds: built-in ones, agents in the sandbox, and users' own. Bundles and users' programs
-/// are stored below a cache directory.
+/// All scaffolds: built-in ones, agents that run in the sandbox, and users' own. Bundles and copies
+/// of users' programs are stored in a cache directory.
 #[derive(Debug, Clone)]
 pub struct Catalog {
     cache: PathBuf,
 }
 
 impl Catalog {
-    /// Creates a catalog that stores bundles and programs below `cache`.
+    /// Creates a catalog that stores bundles and programs in `cache`.
     pub fn new(cache: impl Into<PathBuf>) -> Self {
         Self { cache: cache.into() }
     }
@@ -73,7 +74,8 @@ impl ScaffoldSource for Catalog {
     }
 }
 
-/// Returns the scaffold for a name or manifest file, with its bundle if that is built.
+/// Returns the scaffold with a name or from a manifest file. If its bundle is built, it is
+/// included.
 fn find_scaffold(cache: &Path, name: &str) -> Result<Option<Arc<dyn Scaffold>>, UserError> {
     let builtin = proctor_scaffolds::builtin_scaffold(name);
     let builtin = builtin.map_err(|error| UserError::new(error.to_string()))?;
@@ -88,7 +90,8 @@ fn find_scaffold(cache: &Path, name: &str) -> Result<Option<Arc<dyn Scaffold>>, 
     let bundle = match bundle {
         Some(recipe) => {
             let (bundles, folder) = (bundles(cache), manifest_folder(name));
-            // Check now: otherwise only the build would report a missing file, after the plan.
+            // Check this now. Otherwise, a missing file would be reported only by the build, after
+            // the plan.
             bundles
                 .check_files(called, version, recipe, &folder)
                 .map_err(|error| UserError { what: error.what, hint: error.hint })?;
@@ -119,12 +122,12 @@ fn manifest(cache: &Path, name: &str) -> Result<Option<LoadedManifest>, UserErro
     Ok(Some(loaded))
 }
 
-/// Returns whether a scaffold's loop is a user's program in its own sandbox.
+/// Returns whether the scaffold's loop is a user's program that runs in its own sandbox.
 fn is_host_scaffold(name: &str) -> bool {
     proctor_host_scaffolds::is_host_scaffold(name)
 }
 
-/// Returns the store of users' programs.
+/// Returns the store for copies of users' programs.
 fn programs(cache: &Path) -> Programs {
     Programs::new(cache.join("programs"))
 }
@@ -133,14 +136,14 @@ fn bundles(cache: &Path) -> Bundles {
     Bundles::new(bundled::bundles_folder(cache))
 }
 
-/// Returns the directory with the files that a manifest names.
+/// Returns the directory with the files that a manifest refers to.
 fn manifest_folder(name: &str) -> PathBuf {
     let parent = Path::new(name).parent().filter(|_| name.ends_with(".toml"));
     parent.map(Path::to_owned).unwrap_or_default()
 }
 
-/// Builds the missing bundles of these scaffolds and reports progress. Returns whether any was
-/// built, because bundle digests are factors of the arms.
+/// Builds the missing bundles of these scaffolds and reports progress. Returns whether any bundle
+/// was built, because the digests of bundles are factors of the arms.
 async fn build(
     cache: &Path,
     names: &BTreeSet<&str>,
@@ -159,7 +162,7 @@ async fn build(
     Ok(any)
 }
 
-/// Returns an agent's bundle and whether it was built now. `None` if the agent has no bundle.
+/// Returns an agent's bundle and whether it was built now; `None` if the agent has no bundle.
 async fn ensure_bundle(
     bundles: &Bundles,
     manifest: &Manifest,
@@ -177,8 +180,8 @@ async fn ensure_bundle(
     Ok(Some((bundle, true)))
 }
 
-/// Returns the scaffolds of planned arms by name, without bundles. A command-line agent is restored
-/// from the plan, even if its manifest file has changed.
+/// Returns the scaffolds of a plan's arms by name, without bundles. A command-line agent is
+/// restored from the plan, even if its manifest file has changed.
 fn scaffolds_for_arms(cache: &Path, arms: &[Arm]) -> Result<Scaffolds, UserError> {
     let mut found = Scaffolds::new();
     for arm in arms {
@@ -204,8 +207,8 @@ fn scaffolds_for_arms(cache: &Path, arms: &[Arm]) -> Result<Scaffolds, UserError
     Ok(found)
 }
 
-/// Like `scaffolds_for_arms`, with bundles. Missing bundles are built. A bundle that differs from the plan is
-/// rejected, because it would be a different arm.
+/// Like `scaffolds_for_arms`, but with bundles. Builds missing bundles. Rejects a bundle that
+/// differs from the plan, because it would make a different arm.
 async fn scaffolds_with_bundles(
     cache: &Path,
     record: &RunRecord,
@@ -242,8 +245,8 @@ async fn scaffolds_with_bundles(
     Ok(found)
 }
 
-/// Checks that an arm's program is present as planned. If the stored copy is gone, the original
-/// file is accepted if it has not changed.
+/// Checks that the program that an arm was planned with is available. If the stored copy is gone,
+/// copies the original file again, provided that it has not changed.
 fn check_program(cache: &Path, arm: &Arm, written: Option<&RecordedArm>) -> Result<(), UserError> {
     let problem = |what: String| UserError::new(format!("arm {}: {what}", arm.name));
     if arm.scaffold == PYTHON {

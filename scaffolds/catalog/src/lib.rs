@@ -1,5 +1,5 @@
-//! Looks up any scaffold by name: built-in ones, command-line agents with their bundles, and users'
-//! programs.
+//! Looks up any scaffold by name: built-in scaffolds, command-line agents with their bundles, and
+//! users' programs.
 
 pub mod bundled;
 mod catalog;

@@ -1,8 +1,9 @@
-//! Detects whether an agent that sends no requests is still working.
+//! Detects whether an agent is working while it sends no requests.
 //!
-//! An agent may send no requests for a long time while a test suite runs. So the CPU time of all
-//! processes except the agent's own is checked: if it grows, the agent is working. The agent's own
-//! CPU time does not count, because a client stuck in a loop would look busy.
+//! An agent may send no requests for a long time, for example while a test suite runs. So Proctor
+//! checks the CPU time of all processes except the agent's own: if it grows, the agent is working.
+//! The agent's own CPU time does not count, because a client that is stuck in a loop would look
+//! busy.
 
 use std::{
     collections::BTreeMap,
@@ -11,15 +12,17 @@ use std::{
 
 use proctor_scaffold_api::Traffic;
 
-/// Shell code that prints this shell's process id, the agent's process id, and the `stat` of every
-/// process, using only builtins.
+/// Shell code that prints the shell's process id, the agent's process id, and the `stat` file of
+/// every process. It uses only builtins.
 pub const SAMPLE: &str = "echo $$; read -r agent <\"$1\"; echo \"$agent\"; \
                           for f in /proc/[0-9]*/stat; do read -r line <$f && echo \"$line\"; done \
                           2>/dev/null; :";
 
-/// Minimum share of one CPU, between two checks, that counts as work. Timers alone use less.
+/// Minimum fraction of one CPU that processes must use between two checks to count as work. Timers
+/// alone use less.
 const MIN_CPU_SHARE: f64 = 0.05;
-/// Clock ticks per second, the unit of CPU times in `stat` on every current Linux.
+/// The unit of the CPU times in `stat`: clock ticks per second. The same on all current Linux
+/// systems.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 #[derive(Debug)]
@@ -39,20 +42,20 @@ impl Default for Activity {
 }
 
 impl Activity {
-    /// Returns whether a request was sent since the last check or is still waiting for its
-    /// response.
+    /// Returns whether a request was sent since the last check or a request is still waiting for
+    /// its response.
     pub fn has_new_requests(&mut self, traffic: &Traffic) -> bool {
         let asked = traffic.requests > self.requests || traffic.in_flight > 0;
         self.requests = traffic.requests;
         if asked {
             self.since = Instant::now();
-            // Discard earlier samples, so that the next check starts over.
+            // Discard earlier samples, so that the next check starts anew.
             self.ticks.clear();
         }
         asked
     }
 
-    /// Returns how long the agent has been idle, given a sample of the processes.
+    /// Returns how long the agent has been idle, given the output of [`SAMPLE`].
     pub fn idle_time(&mut self, sample: &str) -> Duration {
         let now = Instant::now();
         let ticks = ticks(sample);
@@ -71,29 +74,29 @@ impl Activity {
     }
 }
 
-/// Returns CPU time by process. For the agent itself only its finished children count. The sampling
-/// shell is omitted.
+/// Returns the CPU time of each process. For the agent's own process, counts only its finished
+/// children. Leaves out the shell that takes the sample.
 fn ticks(sample: &str) -> BTreeMap<u32, u64> {
     let mut lines = sample.lines();
     let mut pid = || lines.next().and_then(|line| line.trim().parse::<u32>().ok());
     let (own, agent) = (pid(), pid());
     let mut found = BTreeMap::new();
     for line in lines {
-        // `PID (NAME) STATE PARENT ...`. The name may contain any characters.
+        // The format is `PID (NAME) STATE PARENT ...`. The name may contain any characters.
         let Some((head, rest)) = line.rsplit_once(')') else { continue };
         let Some(pid) = head.split_whitespace().next().and_then(|pid| pid.parse().ok()) else {
             continue;
         };
         let fields: Vec<u64> =
             rest.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
-        // Read fields 14 to 17: the process's own user and system time, then those of its finished
+        // Fields 14 to 17 are the process's own user and system time and those of its finished
         // children.
         let Some([user, system, of_children, of_their_system]) = fields.get(11..15) else {
             continue;
         };
         let children = of_children + of_their_system;
         let used = if Some(pid) == agent { children } else { user + system + children };
-        // Skip process 1, the sandbox agent, which uses CPU time for sampling.
+        // Skip process 1, which is the sandbox agent: taking the sample uses CPU time there.
         if Some(pid) != own && pid != 1 {
             found.insert(pid, used);
         }

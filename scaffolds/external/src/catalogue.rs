@@ -1,4 +1,4 @@
-//! Loads built-in manifests and users' manifests.
+//! Loads manifests: built-in ones and users' own.
 
 use std::path::Path;
 
@@ -28,25 +28,24 @@ manifests!(
     "qwen-code",
 );
 
-/// A manifest with its text. The text is a factor of every arm.
+/// A manifest and its text, which is a factor of every arm.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadedManifest {
     /// The parsed manifest.
     pub manifest: Manifest,
-    /// Its text as written.
+    /// The text as written.
     pub text: String,
 }
 
-/// The names that configurations use, sorted.
+/// Returns the names that configurations use, sorted.
 pub fn names() -> &'static [&'static str] {
     NAMES
 }
 
-/// Returns the built-in manifest for `NAME` or `NAME@VERSION`, or `None` if no manifest has this
-/// name.
+/// Returns the built-in manifest for `NAME` or `NAME@VERSION`; `None` if no manifest has this name.
 ///
 /// # Errors
-/// Returns an error if the requested version is not the manifest's own, which is pinned together
+/// Fails if another version than the manifest's own is requested. That version is pinned, together
 /// with its checksums.
 pub fn shipped_manifest(asked: &str) -> Result<Option<LoadedManifest>, ManifestError> {
     let (name, version) = match asked.rsplit_once('@') {
@@ -61,8 +60,8 @@ pub fn shipped_manifest(asked: &str) -> Result<Option<LoadedManifest>, ManifestE
         Some(version) if version != pinned => Err(ManifestError {
             file: asked.to_owned(),
             what: format!("`{name}` is pinned at {pinned}, not {version}"),
-            // Suggest a version number: a tag such as `latest` moves, but a run must record the
-            // exact version.
+            // Suggest a version number, because a run must record an exact version and a tag such
+            // as `latest` moves.
             hint: match version.starts_with(|first: char| first.is_ascii_digit()) {
                 true => {
                     format!("build another published version with `proctor scaffold add {asked}`")
@@ -79,8 +78,8 @@ pub fn shipped_manifest(asked: &str) -> Result<Option<LoadedManifest>, ManifestE
 /// Loads a user's own manifest.
 ///
 /// # Errors
-/// Returns an error if the file cannot be read, is not a valid manifest, or has the name of a
-/// built-in one.
+/// Fails if the file cannot be read, is not a valid manifest, or has the name of a built-in
+/// manifest.
 pub fn load(path: &Path) -> Result<LoadedManifest, ManifestError> {
     let file = path.display().to_string();
     let problem = |what: String| ManifestError::new(&file, what);
@@ -101,15 +100,15 @@ pub fn load(path: &Path) -> Result<LoadedManifest, ManifestError> {
     Ok(loaded)
 }
 
-/// Returns the manifest name for another version of a built-in agent.
+/// Returns the name for the manifest of another version of a built-in agent.
 pub fn versioned_name(name: &str, version: &str) -> String {
     format!("{name}-{version}")
 }
 
-/// Returns a built-in agent's manifest with another, untested version.
+/// Returns the manifest of a built-in agent with another, untested version.
 ///
 /// # Errors
-/// Returns an error if the new manifest does not load.
+/// Fails if the new manifest cannot be loaded.
 pub fn manifest_for_version(
     name: &str,
     version: &str,
@@ -133,11 +132,11 @@ pub fn manifest_for_version(
     parse_manifest(&file, &text).map(Some)
 }
 
-/// Parses and checks a manifest. `file` is used in messages.
+/// Parses and checks a manifest. `file` is the path to show in messages.
 ///
 /// # Errors
-/// Returns an error if a key is unknown, missing or has the wrong type, a value is out of range, or
-/// a template does not render.
+/// Fails if a key is unknown, missing or has the wrong type, if a value is out of range, or if a
+/// template cannot be rendered.
 pub fn parse_manifest(file: &str, text: &str) -> Result<LoadedManifest, ManifestError> {
     let problem = |what: String| ManifestError::new(file, what);
     let manifest: Manifest = toml::from_str(text).map_err(|error| {
@@ -150,7 +149,7 @@ pub fn parse_manifest(file: &str, text: &str) -> Result<LoadedManifest, Manifest
     Ok(LoadedManifest { manifest, text: text.to_owned() })
 }
 
-/// Checks the constraints that the types cannot express.
+/// Checks constraints that the types cannot express.
 fn check(manifest: &Manifest) -> Result<(), String> {
     let Manifest { name, version, command, stop, files, .. } = manifest;
     let plain = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);
@@ -209,7 +208,7 @@ fn check(manifest: &Manifest) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns whether a path is relative and stays in its directory.
+/// Returns whether a path is relative and has no `..`.
 fn is_contained_path(path: &str) -> bool {
     !path.is_empty() && !path.split('/').any(|part| ["", ".", ".."].contains(&part))
 }

@@ -1,4 +1,4 @@
-//! Determines from an agent's exit how its trial ended.
+//! Determines how a trial ended, based on how its agent ended.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,22 @@ use serde_json::Value;
 
 use crate::{ExitRule, Manifest};
 
-/// Maximum number of characters of the agent's last output quoted in a reason.
+/// Maximum number of characters to quote from the agent's last output.
 const MAX_QUOTED_CHARS: usize = 300;
 
-/// How an agent ended.
+/// Why the agent ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentEnd {
     Itself,
-    /// The trial was already over, so the agent's own exit does not matter.
+    /// Proctor stopped the agent because the trial was over. How the agent exits does not matter.
     Stopped,
     Idle,
-    /// The gateway rejected consecutive requests.
+    /// The gateway rejected too many consecutive requests.
     Refused,
 }
 
-/// Applies the table in `docs/external.md`, except its first line. `files` are the records that the
-/// exit rules read.
+/// Implements the table in `docs/external.md`, except for its first line. `files` are the JSON
+/// files that the exit rules read.
 pub fn determine_finish(
     manifest: &Manifest,
     ended: AgentEnd,
@@ -38,8 +38,8 @@ pub fn determine_finish(
         AgentEnd::Idle => {
             let seconds = manifest.idle_seconds;
             let why = format!("{name} was idle for {seconds} s");
-            // A program that waits for user input looks like any other idle program. Only its
-            // output distinguishes them.
+            // A program that waits for user input is as quiet as any other idle program. Only its
+            // output shows the difference.
             let has_words = |rule: &&ExitRule| !rule.output.is_empty() || !rule.record.is_empty();
             let mut rules = manifest.exit.iter().filter(has_words);
             let rule = rules.find(|rule| {
@@ -52,7 +52,7 @@ pub fn determine_finish(
             let times = plural(traffic.refused, "request");
             return exited(
                 ExitCause::Loop,
-                format!("the gateway rejected {times} of {name} in a row"),
+                format!("the gateway rejected {times} from {name} in a row"),
             );
         }
     }
@@ -64,8 +64,8 @@ pub fn determine_finish(
     if let Some((means, record)) = manifest.exit.iter().find_map(applies) {
         let Some(cause) = means else { return Finish::Submitted };
         let why = format!("{name} ended with {status}");
-        // Prefer the reason in the agent's record. The last line of stderr may be an unrelated
-        // warning.
+        // Prefer the reason from the agent's record, because the last line of stderr may be an
+        // unrelated warning.
         let why = match record.is_empty() {
             true => with_last_line(why, done),
             false => format!("{why}: {}", shorten(&record)),
@@ -110,8 +110,8 @@ fn output_matches(rule: &ExitRule, done: &CommandOutput) -> bool {
     rule.output.is_empty() || rule.output.iter().any(|one| text(&done.stderr, one))
 }
 
-/// Returns the members named by the rule as they appear in the agent's record. Returns an empty
-/// text if the rule names none, and `None` if they do not match.
+/// If the agent's record matches the rule, returns the members that the rule names, as text. The
+/// text is empty if the rule names none. Returns `None` if the record does not match.
 fn match_record(
     rule: &ExitRule,
     done: &CommandOutput,
@@ -149,7 +149,7 @@ fn shorten(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(MAX_QUOTED_CHARS).collect()
 }
 
-/// Appends the last line of stderr, or of stdout if stderr is empty.
+/// Appends the last line of stderr, or that of stdout if stderr is empty.
 fn with_last_line(why: String, done: &CommandOutput) -> String {
     let last = |stream: &CapturedOutput| {
         let end = if stream.tail.is_empty() { &stream.head } else { &stream.tail };
@@ -183,7 +183,7 @@ mod tests {
         }
     }
 
-    /// Returns traffic in which the model has sent its last response.
+    /// Returns the traffic of a trial in which the model has sent its last response.
     fn traffic_with_answer() -> Traffic {
         let answer = json!({
             "content": "Done.", "tool_calls": [], "extra": {}, "finish_reason": "stop", "refused": false,
@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    /// A model may write any text, and agents print it. Only the agents' own records count.
+    /// A model may write any text, and agents print it. Only an agent's own records count.
     #[test]
     fn exit_rules_ignore_the_models_text() {
         let none = BTreeMap::new();

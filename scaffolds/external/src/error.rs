@@ -1,12 +1,12 @@
 use thiserror::Error;
 
-/// An error about an unusable manifest.
+/// An error that makes a manifest unusable.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{file}: {what}")]
 pub struct ManifestError {
-    /// The file's path as given by the user.
+    /// The path of the file, as the user gave it.
     pub file: String,
-    /// What is wrong, including the key or the line.
+    /// What is wrong. Names the key or the line.
     pub what: String,
     /// How to fix it.
     pub hint: String,

@@ -1,4 +1,4 @@
-//! A scaffold defined by a manifest.
+//! A scaffold that a manifest defines.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -27,30 +27,32 @@ const LOG_COPY_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone)]
 pub struct External {
     loaded: LoadedManifest,
-    /// `None` if the agent has no bundle or it is not built.
+    /// The bundle; `None` if the agent has none or it is not built yet.
     bundle: Option<Bundle>,
-    /// The template of the prompt.
+    /// The template for the prompt.
     task: String,
-    /// The template of the text that replaces a prompt too long for a command-line argument.
+    /// The template for the text that replaces the prompt if it is too long for a command-line
+    /// argument.
     pointer: String,
 }
 
 impl External {
-    /// Creates the scaffold from a manifest and, if it is built, its bundle.
+    /// Creates the scaffold from a manifest and, if it is already built, a bundle.
     pub fn new(loaded: LoadedManifest, bundle: Option<Bundle>) -> Self {
         Self { loaded, bundle, task: TASK.to_owned(), pointer: POINTER.to_owned() }
     }
 
-    /// Returns what identifies the bundle. It is a factor of the arm.
+    /// Returns what identifies the bundle, as a factor of the arm.
     pub fn bundle_factor(bundle: &Bundle) -> Value {
         json!({ "digest": bundle.digest, "versions": bundle.versions })
     }
 
-    /// Restores the scaffold from an arm's recorded factors, without its bundle. A resumed run
-    /// keeps the manifest it was planned with, even if the file has changed.
+    /// Restores the scaffold from the factors that an arm recorded, without its bundle. So a
+    /// resumed run keeps the manifest that it was planned with, even if the file has changed.
+    /// Returns `None` if the factors belong to another kind of scaffold.
     ///
     /// # Errors
-    /// Returns an error if this version cannot read the recorded manifest.
+    /// Fails if this version cannot parse the recorded manifest.
     pub fn from_factors(factors: &Value) -> Result<Option<Self>, ManifestError> {
         let Some(text) = factors["manifest"].as_str() else { return Ok(None) };
         let recorded = Self::new(parse_manifest("the recorded manifest", text)?, None);
@@ -105,7 +107,7 @@ impl External {
     }
 }
 
-/// Returns how the arm treats the agent's settings files in the repository.
+/// Returns what the arm does with the agent's settings files in the repository.
 fn repository_settings(brief: &Brief) -> RepositorySettings {
     let said = brief.settings.get(RepositorySettings::KEY).cloned();
     said.and_then(|said| serde_json::from_value(said).ok()).unwrap_or_default()
@@ -115,8 +117,8 @@ fn setup_fault(what: String) -> Stop {
     Stop::Fault(Fault::new(Layer::Setup, what).cause(Cause::Invalid))
 }
 
-/// Returns a home directory outside the work directory, so that none of its files become part of
-/// the patch.
+/// Returns a home directory that is outside the work directory, so that its files don't become part
+/// of the patch.
 fn home_for(workdir: &str) -> &'static str {
     match workdir.starts_with("/tmp") {
         true => "/var/tmp/agent-home",

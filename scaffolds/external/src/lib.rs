@@ -1,4 +1,4 @@
-//! Third-party command-line agents. A manifest describes each agent, which runs in the sandbox.
+//! Third-party command-line agents, which run in the sandbox. A manifest describes each agent.
 //!
 //! ```text
 //! catalogue  the available manifests        manifest  the format of one

@@ -1,4 +1,5 @@
-//! A manifest: everything that Proctor needs to know about a command-line agent, as data.
+//! The format of manifests, which contain everything that Proctor needs to know about a
+//! command-line agent.
 
 use std::collections::BTreeMap;
 
@@ -21,27 +22,28 @@ pub struct Manifest {
     /// A one-line description for lists.
     #[serde(default)]
     pub says: String,
-    /// The wire format of its requests.
+    /// The wire format of the agent's requests.
     pub api: Api,
-    /// How to build its bundle (`docs/bundles.md`). Absent: the program is in the task's image.
+    /// How to build the agent's bundle (`docs/bundles.md`). If absent, the task's image must
+    /// contain the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle: Option<BundleRecipe>,
-    /// Whether this version is not covered by Proctor's tests (`proctor scaffold add NAME@VERSION`).
+    /// Whether Proctor's tests have never run this version (`proctor scaffold add NAME@VERSION`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub untested: bool,
     /// How to start the agent.
     pub command: CommandLine,
-    /// Environment variables in addition to the task's own, `PATH` and `HOME`. The values are templates. A template
-    /// that contains `{%` and renders to nothing is omitted.
+    /// Environment variables in addition to the task's own, `PATH` and `HOME`. The values are
+    /// templates. If a template contains `{%` and the result is empty, the variable is left out.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Files to create below its private `HOME` before it starts.
+    /// Files to create in the agent's private `HOME` before it starts.
     #[serde(default)]
     pub files: Vec<HomeFile>,
-    /// The agent's own files in a task's repository.
+    /// Files for the agent in a task's repository.
     #[serde(default)]
     pub repository: RepositoryFiles,
-    /// Which of its requests belong to the main conversation (`docs/budgets.md`).
+    /// Rules for which of the agent's requests belong to the main conversation (`docs/budgets.md`).
     #[serde(default)]
     pub requests: RequestRules,
     /// How to stop the agent at a limit.
@@ -50,16 +52,17 @@ pub struct Manifest {
     /// The agent's own log.
     #[serde(default)]
     pub log: LogFiles,
-    /// What its exit means, if the status is not enough. The first matching rule applies.
+    /// What the agent's exit means, if its status does not tell. The first rule that matches
+    /// applies.
     #[serde(default)]
     pub exit: Vec<ExitRule>,
-    /// Tool calls that end a conversation: their names, or texts in their arguments.
+    /// Tool calls that end a conversation, by name or by a text in their arguments.
     #[serde(default)]
     pub submits: Vec<String>,
-    /// Whether it can run as root.
+    /// Whether the agent can run as root.
     #[serde(default = "default_true")]
     pub root: bool,
-    /// Seconds without a request or a busy process after which it is stopped as `idle`.
+    /// The agent is stopped as `idle` after this many seconds without a request or a busy process.
     #[serde(default = "default_idle_seconds")]
     #[schemars(range(min = 1.0, max = 86_400.0))]
     pub idle_seconds: f64,
@@ -68,61 +71,66 @@ pub struct Manifest {
     pub settings: Map<String, Value>,
 }
 
-/// `[command]`. All texts are templates.
+/// The `[command]` table. All texts are templates.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CommandLine {
-    /// The program and its arguments. An entry that contains `{%` and renders to nothing is omitted.
+    /// The program and its arguments. If an entry contains `{%` and the result is empty, it is left
+    /// out.
     #[schemars(length(min = 1))]
     pub argv: Vec<String>,
-    /// Standard input. Put the prompt here or into a file: Linux limits arguments to 128 KiB.
+    /// Standard input. Put the prompt here or into a file, because Linux limits arguments to 128
+    /// KiB.
     #[serde(default)]
     pub stdin: String,
-    /// Its working directory.
+    /// The working directory of the agent.
     #[serde(default = "default_cwd")]
     pub cwd: String,
 }
 
-/// One entry of `[[files]]`.
+/// An entry of `[[files]]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HomeFile {
-    /// Path below `HOME`.
+    /// The path of the file, relative to `HOME`.
     #[schemars(length(min = 1))]
     pub path: String,
-    /// Content (a template). A file whose template contains `{%` and renders to nothing is omitted.
+    /// The content, as a template. If the template contains `{%` and the result is empty, the file
+    /// is left out.
     pub content: String,
-    /// Whether the file is executable.
+    /// Whether to make the file executable.
     #[serde(default)]
     pub executable: bool,
 }
 
-/// `[repository]`: what the agent reads of a task's repository by itself. Paths are relative to the work directory; they
-/// also count in each folder above it, up to the root of its Git repository.
+/// The `[repository]` table: what the agent reads from a task's repository by itself. Paths are
+/// relative to the work directory. They also apply in each parent folder, up to the root of the Git
+/// repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RepositoryFiles {
-    /// Files and folders with the agent's settings: permissions, hooks, limits, MCP servers. They are hidden from the
-    /// agent unless the arm sets `repository_settings = "use"`.
+    /// Files and folders with settings for the agent: permissions, hooks, limits, MCP servers. They
+    /// are hidden from the agent unless the arm sets `repository_settings = "use"`.
     pub settings: Vec<String>,
-    /// Files with knowledge about the repository. The agent always sees them, and the record names them.
+    /// Files with knowledge about the repository. The agent always sees them, and the record lists
+    /// those that exist.
     pub knowledge: Vec<String>,
 }
 
-/// `[stop]`. The three times together are at most 4.5 seconds.
+/// The `[stop]` table. `leave_seconds` and `grace_seconds` may add up to at most 4.5 seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StopRules {
-    /// Seconds that the agent has to exit by itself after a request was rejected.
+    /// How many seconds the agent has to exit by itself after a request was rejected.
     #[schemars(range(min = 0.0, max = 4.5))]
     pub leave_seconds: f64,
-    /// The signal that it gets then.
+    /// The signal to send after that time.
     pub signal: StopSignal,
-    /// Seconds after the signal until all processes of the sandbox are killed.
+    /// How many seconds after the signal all processes in the sandbox are killed.
     #[schemars(range(min = 0.0, max = 4.5))]
     pub grace_seconds: f64,
-    /// Number of consecutive rejected requests after which the agent is considered to be in a loop. Rejections of the
-    /// endpoint count too.
+    /// How many consecutive requests must be rejected before the agent counts as looping. Requests
+    /// that the endpoint rejects count too.
     #[schemars(range(min = 1, max = 10_000))]
     pub refusals: u64,
 }
@@ -133,23 +141,23 @@ impl Default for StopRules {
     }
 }
 
-/// Signals by which programs are asked to end.
+/// Signals that ask a program to end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum StopSignal {
-    /// SIGTERM, as `kill` sends.
+    /// SIGTERM, which `kill` sends.
     #[default]
     Term,
-    /// SIGINT, as Ctrl-C sends.
+    /// SIGINT, which Ctrl-C sends.
     Int,
-    /// SIGHUP, as a closed terminal sends.
+    /// SIGHUP, which a closed terminal sends.
     Hup,
-    /// SIGQUIT, as Ctrl-\ sends.
+    /// SIGQUIT, which Ctrl-\ sends.
     Quit,
 }
 
 impl StopSignal {
-    /// The name for `kill`.
+    /// Returns the signal's name, as `kill` expects it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Term => "TERM",
@@ -160,13 +168,13 @@ impl StopSignal {
     }
 }
 
-/// `[log]`.
+/// The `[log]` table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LogFiles {
-    /// Globs below `HOME`. `**` matches across folders.
+    /// Globs for the log files, relative to `HOME`. `**` matches across folders.
     pub files: Vec<String>,
-    /// Maximum total bytes to keep.
+    /// Maximum total size of the log to keep, in bytes.
     #[schemars(range(min = 0, max = 1_073_741_824))]
     pub bytes: u64,
 }
@@ -177,50 +185,51 @@ impl Default for LogFiles {
     }
 }
 
-/// One entry of `[[exit]]`. All conditions must hold.
+/// An entry of `[[exit]]`. The rule matches if all its conditions hold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExitRule {
-    /// The trial's ending.
+    /// How the trial ended if the rule matches.
     pub means: Meaning,
-    /// Exit statuses. Absent: any status, including that of a killed program.
+    /// Exit statuses of the agent. If absent, any status matches, even that of a killed program.
     #[serde(default)]
     pub codes: Vec<i32>,
-    /// Standard error contains one of these texts. Absent: any text. Standard output is not searched, because agents
-    /// print the model's output there.
+    /// Texts of which standard error must contain one. If absent, any output matches. Standard
+    /// output is not searched, because agents print the model's output there.
     #[serde(default)]
     pub output: Vec<String>,
-    /// A JSON object of the agent has these members. The object is a line of standard output, or the content of `file`.
-    /// Keys are dotted paths, and `*` in a value matches any text.
+    /// Members that a JSON object from the agent must have. The object is a line of standard
+    /// output, or the content of `file`. Keys are dotted paths, and `*` in a value matches any
+    /// text.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub record: BTreeMap<String, String>,
-    /// The JSON file below `HOME` that `record` is compared with, instead of standard output.
+    /// A JSON file, relative to `HOME`, to compare with `record` in place of standard output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
 }
 
-/// How a trial ends whose CLI has ended.
+/// How a trial ends after its agent has exited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Meaning {
-    /// The work directory is the result.
+    /// The agent submitted the work directory.
     Submitted,
     /// The agent failed.
     Crashed,
     /// The agent was idle.
     Idle,
-    /// The agent waited for a user to approve something.
+    /// The agent waited for a user's approval.
     Approval,
-    /// The model returned nothing.
+    /// The model returned an empty response.
     EmptyTurn,
     /// The agent was in a loop.
     Loop,
-    /// The agent stopped for its own reason, such as its own turn limit.
+    /// The agent stopped for a reason of its own, such as its own turn limit.
     Finished,
 }
 
 impl Meaning {
-    /// `None` for a submission.
+    /// Returns the cause of the exit; `None` for a submission.
     pub fn cause(self) -> Option<ExitCause> {
         match self {
             Self::Submitted => None,

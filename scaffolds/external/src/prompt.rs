@@ -1,4 +1,5 @@
-//! The agents' prompt. All agents get the same text, so that they are compared on equal terms.
+//! The prompt for command-line agents. All agents get the same text, so that they are compared on
+//! equal terms.
 
 use minijinja::value::Serde;
 use proctor_scaffold_api::{AnnouncedLimits, Brief, template_environment, template_error};
@@ -8,15 +9,15 @@ use serde_json::json;
 pub const FOLDER: &str = "external";
 pub const TASK_FILE: &str = "task.md.j2";
 
-/// The file with the text that replaces a prompt too long for a command-line argument.
+/// The file with the text that replaces the prompt if it is too long for a command-line argument.
 pub const POINTER_FILE: &str = "pointer.md.j2";
 
-/// The built-in text.
+/// The built-in text of [`TASK_FILE`].
 pub const TASK: &str = include_str!("../../../prompts/external/task.md.j2");
 /// The built-in text of [`POINTER_FILE`].
 pub const POINTER: &str = include_str!("../../../prompts/external/pointer.md.j2");
 
-/// Renders the prompt of a trial.
+/// Renders the prompt for a trial.
 pub fn render(
     template: &str,
     brief: &Brief,
@@ -25,8 +26,8 @@ pub fn render(
     fill(template, brief.statement.trim(), &brief.workdir, limits)
 }
 
-/// Renders a template with sample values, so that an error in it stops a run before its first
-/// trial.
+/// Renders a template with sample values, so that an error in the template stops a run before its
+/// first trial.
 pub fn check(template: &str) -> Result<(), String> {
     for limits in [None, Some(AnnouncedLimits::sample())] {
         fill(template, "s", "/w", limits.as_ref())?;
@@ -34,7 +35,8 @@ pub fn check(template: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Renders the argument that replaces the prompt, which is stored in the file `path`.
+/// Renders the text that replaces the prompt as an argument. The prompt itself is in the file
+/// `path`.
 pub fn render_pointer(template: &str, path: &str) -> Result<String, String> {
     let text = template_environment(true)
         .and_then(|templates| templates.render_str(template, Serde(json!({ "path": path }))))

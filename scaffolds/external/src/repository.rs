@@ -1,4 +1,5 @@
-//! Hides the agent's settings files in the task's repository, which would override the manifest.
+//! Hides settings files for the agent in the task's repository, because they would override the
+//! manifest.
 
 use std::sync::Arc;
 
@@ -9,8 +10,8 @@ use serde_json::json;
 
 use crate::{RepositoryFiles, time_limits::HELPER_TIMEOUT};
 
-/// Shell code that prints which of the paths exist, in the work directory (`$1`) and, if it is in a
-/// Git repository, in each parent up to the repository's root.
+/// Shell code that prints those of the paths that exist in the work directory (`$1`). If the work
+/// directory is in a Git repository, also checks each parent up to the repository's root.
 const FIND: &str = r#"cd -- "$1" || exit 1
 shift
 dir=$PWD top=$PWD
@@ -25,13 +26,14 @@ while :; do
 done
 :"#;
 
-/// Moves the paths into the directory `$1`, named by number. Only root can read that directory.
+/// Shell code that moves the paths into the directory `$1`, with numbers as names. Only root can
+/// read that directory.
 const HIDE: &str = r#"aside=$1 n=0
 shift
 umask 077 && mkdir -p "$aside" || exit 1
 for path do n=$((n + 1)); mv -- "$path" "$aside/$n" || exit 1; done"#;
 
-/// Moves the paths back, unless the agent has created something at the same path.
+/// Shell code that moves the paths back, unless the agent has created something at the same path.
 const RESTORE: &str = r#"aside=$1 n=0
 shift
 for path do
@@ -41,16 +43,16 @@ for path do
 done
 rm -rf "$aside""#;
 
-/// The agent's settings and knowledge files in one trial's repository.
+/// The files in one trial's repository that the agent would read by itself.
 pub struct HiddenFiles {
     handle: Arc<SandboxHandle>,
-    /// The directory of hidden files while the agent runs.
+    /// The directory that contains the hidden files while the agent runs.
     aside: String,
     hidden: Vec<String>,
 }
 
 impl HiddenFiles {
-    /// Records which of the files exist. Hides the settings files if the arm ignores them.
+    /// Records which of the files exist. If the arm ignores settings files, hides them.
     pub async fn prepare(
         files: &RepositoryFiles,
         settings: RepositorySettings,
@@ -77,7 +79,8 @@ impl HiddenFiles {
         Ok(repository)
     }
 
-    /// Restores hidden files. Snapshots contain them anyway, so a failure is only noted.
+    /// Moves hidden files back. If this fails, it is only noted, because snapshots contain the
+    /// files anyway.
     pub async fn restore(self, session: &mut dyn Session) -> Result<(), Stop> {
         if self.hidden.is_empty() {
             return Ok(());
@@ -111,11 +114,11 @@ impl HiddenFiles {
         Ok(())
     }
 
-    /// Runs as root of the sandbox, because the files may belong to another user.
+    /// Runs a command as the sandbox's root, because the files may belong to another user.
     async fn run(&self, line: &str, first: &str, rest: &[String]) -> Result<CommandOutput, Stop> {
         let fixed = ["/bin/sh", "-c", line, "sh", first].into_iter();
         let argv = fixed.chain(rest.iter().map(String::as_str));
         let done = self.handle.run(Command::new(argv).time_limit(HELPER_TIMEOUT)).await;
-        done.map_err(|error| error.to_fault("looking for settings of the repository").into())
+        done.map_err(|error| error.to_fault("looking for settings in the repository").into())
     }
 }

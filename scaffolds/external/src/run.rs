@@ -1,4 +1,4 @@
-//! Runs one agent in a sandbox: sets it up, starts, watches and stops it.
+//! Runs one agent in a sandbox: prepares it, and starts, watches and stops it.
 
 use std::{
     collections::BTreeMap,
@@ -27,21 +27,21 @@ use crate::{
     time_limits::{HELPER_TIMEOUT, KILL_TIMEOUT},
 };
 
-/// Writes the shell's process id to a file and then execs the agent, so that signals reach the
-/// agent itself. Standard input is a file and not a pipe: Node makes pipes non-blocking, so an
-/// agent that reads immediately (Continue) finds no data while a long prompt is still being
-/// written.
+/// Shell code that writes the shell's process id to a file and then executes the agent, so that
+/// signals reach the agent itself. Standard input is a file and not a pipe. Node makes pipes
+/// non-blocking, so an agent that reads immediately (Continue) would find no data while a long
+/// prompt is still being written.
 const START: &str = "echo $$ >\"$1\" && exec <\"$2\" && shift 2 && exec \"$@\"";
-/// The file for standard input, relative to `HOME`.
+/// The file that contains the standard input, relative to `HOME`.
 const STDIN: &str = ".stdin";
-/// Maximum number of bytes kept of each output stream.
+/// Maximum number of bytes to keep of each output stream.
 const MAX_OUTPUT_BYTES: usize = 16 << 20;
-/// Maximum size in bytes of a file that an exit rule reads.
+/// Maximum size, in bytes, of a file that an exit rule reads.
 const MAX_RECORD_BYTES: u64 = 256 << 20;
-/// Maximum number of files per pattern of `[log]`.
+/// Maximum number of files for each pattern in `[log]`.
 const MAX_LOG_FILES: u32 = 1000;
 
-/// The user account that the agent runs under in its sandbox.
+/// The user who runs the agent in its sandbox, and the user's home directory.
 struct AgentAccount<'a> {
     handle: Arc<SandboxHandle>,
     user: Option<String>,
@@ -50,7 +50,7 @@ struct AgentAccount<'a> {
 
 type Running<'a> = Pin<&'a mut (dyn Future<Output = Result<CommandOutput, SandboxError>> + Send)>;
 
-/// Runs the agent until it exits and determines how the trial ended.
+/// Runs the agent until it exits, and determines how the trial ended.
 pub async fn run(
     manifest: &Manifest,
     filled: RenderedManifest,
@@ -83,8 +83,8 @@ pub async fn run(
             (AgentEnd::Refused, account.stop(&manifest.stop, running.as_mut()).await)
         }
     };
-    // Kill the remaining processes: those that left the agent's process group would keep running
-    // and could write into the graded tree.
+    // Kill the processes that are left: those that left the agent's process group would continue to
+    // run and could write to the graded tree.
     let late = account.kill_everything().await?;
     repository.restore(session).await?;
     let done = match done {
@@ -100,14 +100,14 @@ pub async fn run(
     Ok(determine_finish(manifest, ended, (&done, &files), &session.traffic()))
 }
 
-/// Why the agent is no longer watched.
+/// Why watching the agent ended.
 enum WatchEnd {
     Exited(Box<Result<CommandOutput, SandboxError>>),
     /// The trial is over.
     Ending,
     /// The agent sent no requests and no process was busy.
     Idle,
-    /// The gateway rejects every request.
+    /// The gateway rejected too many consecutive requests.
     Refused,
 }
 
@@ -133,8 +133,8 @@ async fn watch(
         if activity.has_new_requests(&traffic) {
             continue;
         }
-        // Check for activity only while there are no requests. A failed check is ignored: if the
-        // sandbox is broken, the agent's command fails too.
+        // Check for activity only if there are no requests. Ignore a failed check: if the sandbox
+        // is broken, the agent's command fails too.
         let sample = tokio::select! {
             done = running.as_mut() => return WatchEnd::Exited(Box::new(done)),
             () = session.wait_for_end() => return WatchEnd::Ending,
@@ -151,7 +151,7 @@ impl AgentAccount<'_> {
         format!("{}/.pid", self.home)
     }
 
-    /// Builds a helper command that runs as the agent's user.
+    /// Creates a helper command that runs as the agent's user.
     fn helper_command(&self, line: &str, arguments: &[&str]) -> Command {
         let argv = ["/bin/sh", "-c", line, "sh"].into_iter().chain(arguments.iter().copied());
         let mut command = Command::new(argv).time_limit(HELPER_TIMEOUT);
@@ -159,7 +159,8 @@ impl AgentAccount<'_> {
         command
     }
 
-    /// Creates the agent's `HOME` and files. Runs as the agent's user, so that it owns them.
+    /// Creates the agent's `HOME` and the files in it. Runs as the agent's user, who then owns
+    /// them.
     async fn create_home(&self, filled: &RenderedManifest) -> Result<(), Stop> {
         let made = self.helper_command("umask 077 && mkdir -p \"$1\"", &[self.home]);
         self.run_setup_command(made, self.home).await?;
@@ -198,8 +199,8 @@ impl AgentAccount<'_> {
         }
         let path = command.env.get("PATH").map(ToString::to_string).unwrap_or_default();
         command = command.env("PATH", format!("{path}:{SHELL}").as_str()).env("HOME", self.home);
-        // Bypass proxies for the gateway: some agents load a repository's `.env`, and a proxy set
-        // there must not intercept requests to the gateway.
+        // Bypass proxies for requests to the gateway: some agents load the `.env` file of a
+        // repository, and a proxy that it sets must not intercept these requests.
         for key in ["NO_PROXY", "no_proxy"] {
             if !command.env.contains_key(key) {
                 command = command.env(key, "127.0.0.1,localhost");
@@ -219,8 +220,8 @@ impl AgentAccount<'_> {
         done.map_or_else(|_| String::new(), |done| done.stdout.text())
     }
 
-    /// Stops a running agent: sends its signal, waits for the grace period, then kills everything
-    /// in the sandbox. The output is kept unless even the kill took too long.
+    /// Stops a running agent: sends the signal, waits for the grace period, and then kills
+    /// everything in the sandbox. Returns the output, unless even killing took too long.
     async fn stop(
         &self,
         rules: &StopRules,
@@ -230,7 +231,7 @@ impl AgentAccount<'_> {
         let signal = self.helper_command(line, &[rules.signal.name(), &self.pid_file()]);
         let grace = Duration::from_secs_f64(rules.grace_seconds);
         let asked = async {
-            // If the agent ignores the signal, SIGKILL follows.
+            // If the agent ignores the signal, it is killed afterwards.
             let _ = self.handle.run(signal).await;
             sleep(grace).await;
         };
@@ -244,7 +245,7 @@ impl AgentAccount<'_> {
         killed.await.ok()
     }
 
-    /// Kills all of the agent's processes and returns their number.
+    /// Kills all processes that the agent left. Returns their number.
     async fn kill_everything(&self) -> Result<u32, Stop> {
         let mut command = Command::shell(":").time_limit(HELPER_TIMEOUT);
         command.reap_all = true;
@@ -254,7 +255,7 @@ impl AgentAccount<'_> {
     }
 }
 
-/// Stores the agent's output and log as evidence. Unreadable files are noted.
+/// Stores the agent's output and log as evidence. Adds a note about files that cannot be read.
 async fn store_output(
     manifest: &Manifest,
     account: &AgentAccount<'_>,
@@ -302,7 +303,8 @@ async fn store_output(
     Ok(())
 }
 
-/// Returns the JSON files that exit rules read, by path. Omits missing files and invalid JSON.
+/// Returns the JSON files that exit rules read, by path. Leaves out files that are missing or are
+/// not valid JSON.
 async fn read_record_files(
     manifest: &Manifest,
     account: &AgentAccount<'_>,

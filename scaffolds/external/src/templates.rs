@@ -1,4 +1,4 @@
-//! Renders a manifest's templates when a trial starts.
+//! Renders the templates in a manifest when a trial starts.
 
 use minijinja::value::Serde;
 use proctor_scaffold_api::{AnnouncedLimits, template_environment, template_error};
@@ -7,46 +7,46 @@ use serde_json::{Map, Value};
 
 use crate::{Manifest, prompt};
 
-/// Linux rejects an argument or environment variable of this many bytes, including its terminator
-/// (`MAX_ARG_STRLEN`).
+/// Linux rejects an argument or environment variable with this many bytes or more, including its
+/// terminator (`MAX_ARG_STRLEN`).
 const MAX_ARG_STRLEN: usize = 128 << 10;
-/// Path, relative to `HOME`, of a prompt that is too long for an argument.
+/// The file, relative to `HOME`, for a prompt that is too long for an argument.
 const PROMPT_FILE: &str = "prompt.md";
-/// Default output limit in tokens for an unknown model.
+/// The default output limit for an unknown model, in tokens.
 const DEFAULT_OUTPUT_TOKENS: u64 = 32_000;
 
-/// The variables available to templates.
+/// The variables that templates can use.
 #[derive(Debug, Clone, Serialize)]
 pub struct Variables {
-    /// The rendered `prompts/external/task.md.j2`.
+    /// The prompt, rendered from `prompts/external/task.md.j2`.
     pub prompt: String,
     pub statement: String,
     pub workdir: String,
     pub home: String,
-    /// The gateway's URL without `/v1`.
+    /// The URL of the gateway, without `/v1`.
     pub endpoint: String,
     pub token: String,
     pub model: String,
     pub context_window: Option<u64>,
-    /// The output limit passed to the agent, in tokens. `None` if neither the arm nor the context
+    /// The output limit to tell the agent, in tokens; `None` if neither the arm nor the context
     /// window determines one.
     pub max_output_tokens: Option<u64>,
-    /// The same limit, or a default if there is none.
+    /// The same limit. If there is none, a default.
     pub output_tokens: u64,
     /// Either `ignore` or `use`.
     pub repository_settings: &'static str,
     pub limits: Option<AnnouncedLimits>,
     pub settings: Map<String, Value>,
-    /// The template rendered by [`prompt::render_pointer`].
+    /// The template for [`prompt::render_pointer`].
     #[serde(skip)]
     pub pointer: String,
 }
 
-/// Returns the output limit passed to the agent, in tokens, or `None` if nothing determines one.
+/// Returns the output limit to tell the agent, in tokens; `None` if nothing determines one.
 ///
-/// An agent reserves space for its output in the context window. If little space remains, it
-/// compacts forever or crashes. So the limit is at most a quarter of the window, or half of it if
-/// the arm's settings set a limit.
+/// An agent reserves space for its output in the context window. If too little space is left, the
+/// agent compacts forever or crashes. So the limit is at most a quarter of the window, or half of
+/// it if the arm's settings contain a limit.
 pub fn max_output_tokens(
     manifest: &Manifest,
     settings: &Map<String, Value>,
@@ -63,14 +63,14 @@ pub fn max_output_tokens(
     Some(asked.min(window / share).max(1))
 }
 
-/// Returns [`max_output_tokens`] or the manifest's default.
+/// Returns the result of [`max_output_tokens`], or else a default.
 pub fn output_tokens(manifest: &Manifest, known: Option<u64>) -> u64 {
     let default = manifest.settings.get("output_tokens").and_then(Value::as_u64);
     known.or(default).unwrap_or(DEFAULT_OUTPUT_TOKENS)
 }
 
-/// Formats text as a quoted YAML scalar. YAML is nearly a superset of JSON, so this only escapes
-/// the characters that YAML rejects or treats as line breaks.
+/// Formats text as a quoted YAML scalar. YAML is nearly a superset of JSON, so this only needs to
+/// escape characters that YAML rejects or treats as line breaks.
 fn quote_yaml(text: &str) -> String {
     let mut out = String::new();
     for c in Value::from(text).to_string().chars() {
@@ -89,22 +89,23 @@ fn quote_yaml(text: &str) -> String {
     out
 }
 
-/// A rendered manifest.
+/// A manifest whose templates have been rendered.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RenderedManifest {
     pub argv: Vec<String>,
     pub stdin: String,
     pub cwd: String,
     pub env: Vec<(String, String)>,
-    /// Path relative to `HOME`, content, and whether the file is executable.
+    /// The files to create in `HOME`: the relative path, the content, and whether the file is
+    /// executable.
     pub files: Vec<(String, String, bool)>,
-    /// The file with the prompt, if the prompt is too long for an argument.
+    /// The path of the file with the prompt, if the prompt is too long for an argument.
     pub prompt_file: Option<String>,
 }
 
-/// Renders a manifest. Errors name the key.
+/// Renders a manifest. An error names the key.
 pub fn render_manifest(manifest: &Manifest, with: &Variables) -> Result<RenderedManifest, String> {
-    // Keep line breaks as written.
+    // Keep line breaks as they are written.
     let mut templates = template_environment(true).map_err(|error| template_error(&error))?;
     templates.add_filter("yaml", |text: String| quote_yaml(&text));
     let render = |key: &str, text: &str, with: &Variables| {
@@ -122,7 +123,7 @@ pub fn render_manifest(manifest: &Manifest, with: &Variables) -> Result<Rendered
     let pointer = prompt::render_pointer(&with.pointer, &prompt_file)?;
     let short = Variables { prompt: pointer.clone(), statement: pointer, ..with.clone() };
     let mut is_long = false;
-    // If Linux would reject the prompt as an argument, the agent gets a pointer to a file instead.
+    // If Linux would reject the prompt as an argument, give the agent a text that refers to a file.
     let mut bounded = |key: &str, text: &str, room: usize| -> Result<String, String> {
         let whole = render(key, text, with)?;
         if whole.len() < room {
@@ -142,7 +143,7 @@ pub fn render_manifest(manifest: &Manifest, with: &Variables) -> Result<Rendered
         }
     }
     for (name, value) in &manifest.env {
-        // The limit includes the name and the equals sign.
+        // The limit includes the variable's name and the equals sign.
         let room = MAX_ARG_STRLEN.saturating_sub(name.len() + 1);
         let text = bounded(&format!("env.{name}"), value, room)?;
         if !(text.is_empty() && value.contains("{%")) {
@@ -162,8 +163,8 @@ pub fn render_manifest(manifest: &Manifest, with: &Variables) -> Result<Rendered
     Ok(filled)
 }
 
-/// Renders a manifest with sample values, so that an error in it stops a run before its first
-/// trial.
+/// Renders a manifest with sample values, so that an error in the manifest stops a run before its
+/// first trial.
 pub fn check(manifest: &Manifest) -> Result<(), String> {
     for context_window in [None, Some(1)] {
         let text = || "x".to_owned();
@@ -221,8 +222,8 @@ mod tests {
         toml::from_str(&format!("{start}{text}")).unwrap()
     }
 
-    /// Built-in agents never receive their prompt as an argument, so prompts of any length need no
-    /// replacement.
+    /// Built-in agents never get the prompt as an argument, so prompts of any length reach them as
+    /// they are.
     #[test]
     fn shipped_manifests_pass_prompts_of_any_length_by_stdin_or_file() {
         let prompt = format!("{}the end", "a line of the statement\n".repeat(10_000));
@@ -253,15 +254,15 @@ mod tests {
             assert!(filled.argv[2].contains(path) && filled.env[0].1.contains(path));
             assert_eq!(filled.files, [("prompt.md".to_owned(), long, false)]);
         }
-        // Only the prompt can be replaced with a file.
+        // Only the prompt can be replaced by a file.
         let model =
             Variables { model: "m".repeat(MAX_ARG_STRLEN), ..variables(&manifest, "p", None) };
         let manifest = minimal_manifest("[command]\nargv = ['x', '{{ model }}']");
         assert!(render_manifest(&manifest, &model).unwrap_err().contains("too long for Linux"));
     }
 
-    /// An agent whose output limit fills its context window compacts forever (OpenCode) or crashes
-    /// (Continue).
+    /// If an agent's output limit is as large as its context window, the agent compacts forever
+    /// (OpenCode) or crashes (Continue).
     #[test]
     fn output_limit_leaves_room_in_the_window() {
         let manifest =
@@ -277,14 +278,14 @@ mod tests {
         assert_eq!(of(default.clone(), Some(32_768), None), Some(8192));
         assert_eq!(of(default.clone(), Some(32_768), Some(4096)), Some(4096));
         assert_eq!(of(default, Some(24_000), Some(24_000)), Some(6000));
-        // The arm's limit applies up to half of the window.
+        // The arm's own limit applies, up to half of the window.
         assert_eq!(of(json!({ "output_tokens": 12_000 }), Some(32_768), None), Some(12_000));
         assert_eq!(of(json!({ "output_tokens": 50_000 }), Some(32_768), None), Some(16_384));
         assert_eq!(output_tokens(&manifest, None), 32_000);
     }
 
-    /// The window and output options passed to each agent for a 32K model. The option names were
-    /// checked manually against each package.
+    /// The options for the window and the output limit that each agent gets for a 32K model. The
+    /// names of the options were checked manually in each package.
     #[test]
     fn window_and_output_limit_reach_every_agent_with_such_options() {
         for (name, window, output) in [
@@ -330,7 +331,7 @@ mod tests {
         let scalar = quote_yaml(text);
         let plain = |c: char| matches!(c, ' '..='~' | 'é' | '😀');
         assert!(scalar.chars().all(plain), "{scalar}");
-        // A JSON parser accepts the scalar too, and returns the same text.
+        // A JSON parser also accepts the scalar and returns the same text.
         assert_eq!(serde_json::from_str::<String>(&scalar).unwrap(), text);
     }
 }

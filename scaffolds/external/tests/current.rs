@@ -1,4 +1,5 @@
-//! The committed manifest schema matches the types. `PROCTOR_WRITE=1` rewrites it.
+//! Tests that the committed manifest schema matches the types. `PROCTOR_WRITE=1` rewrites the
+//! schema.
 
 use std::{fs, path::Path};
 
@@ -21,7 +22,7 @@ fn manifest_schema_is_current_and_closed() {
         "rebuild: the file is embedded in the program"
     );
     assert_eq!(schema["additionalProperties"], false);
-    // Editors that use the schema accept every key of a built-in manifest.
+    // An editor that uses the schema accepts every key in a built-in manifest.
     for name in names() {
         let loaded = shipped_manifest(name).unwrap().unwrap();
         let written: Value = toml::from_str(&loaded.text).unwrap();

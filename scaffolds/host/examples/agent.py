@@ -1,4 +1,4 @@
-"""A complete agent for the scaffold `process` (docs/host.md): ask the model, run its calls, repeat."""
+"""A complete agent for the scaffold `process` (docs/host.md): call the model, run its tool calls, repeat."""
 import itertools
 import json
 import sys
@@ -7,7 +7,7 @@ NUMBERS = itertools.count(1)
 
 
 class Refused(Exception):
-    """Proctor answered with an error. Code -32000: the trial is over."""
+    """Proctor responded with an error. Code -32000 means that the trial is over."""
 
 
 def send(message):

@@ -1,5 +1,5 @@
-"""mini-swe-agent with its loop outside the task's sandbox (docs/host.md): its own agent and prompts, with a model and an
-environment that are Proctor's. Its packages lie beside this file in `lib`; litellm is not needed.
+"""mini-swe-agent with its loop outside the task's sandbox (docs/host.md). Agent and prompts are its own; the model
+and the environment are Proctor's. The packages are in `lib` next to this file. litellm is not needed.
 
 pip install --target lib --no-deps mini-swe-agent==2.4.6
 pip install --target lib jinja2 pydantic pyyaml platformdirs python-dotenv requests rich tenacity typer
@@ -14,7 +14,7 @@ from types import SimpleNamespace
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 os.environ.update(MSWEA_SILENT_STARTUP="1", MSWEA_GLOBAL_CONFIG_DIR="/work/.mswea", MSWEA_CONFIGURED="true")
 OUT = sys.stdout
-sys.stdout = sys.stderr  # what a library prints is no message
+sys.stdout = sys.stderr  # what libraries print must not look like a message
 import yaml
 from minisweagent.agents.default import DefaultAgent
 from minisweagent.config import get_config_path
@@ -26,7 +26,7 @@ BASH = toolcall.BASH_TOOL["function"]
 
 
 class Over(BaseException):
-    """Proctor answered with an error: the trial is over. Not an `Exception`, so that the agent does not catch it."""
+    """Proctor responded with an error: the trial is over. Not an `Exception`, so that the agent does not catch it."""
 
 
 def send(message):

@@ -1,5 +1,5 @@
-//! Runs commands and accesses files in the task's sandbox for the user's program. Sizes are
-//! limited, and each action is recorded as a tool call.
+//! Runs commands and accesses files in the task's sandbox on behalf of the user's program. Sizes
+//! are limited, and each action is recorded as a tool call.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::{
     rpc::{Error, INVALID_PARAMS, SANDBOX_REJECTED},
 };
 
-/// The mode of files written with `executable`.
+/// The mode of a file that is written with `executable`.
 const EXECUTABLE: u32 = 0o755;
 
 #[derive(Debug, Deserialize)]
@@ -65,10 +65,10 @@ enum Encoding {
     Base64,
 }
 
-/// The result of a request: a response or an error, or a stop if the trial has ended.
+/// The result of a request: a response or an error. If the trial has ended, a [`Stop`].
 pub(crate) type ActionResult = Result<Result<Value, Error>, Stop>;
 
-/// A request that is being recorded as a tool call.
+/// Records a request as a tool call.
 pub(crate) struct CallRecorder<'a> {
     call_id: &'a str,
     name: &'a str,
@@ -86,13 +86,13 @@ impl<'a> CallRecorder<'a> {
         Ok(Self { call_id, name, begun: Instant::now() })
     }
 
-    /// Creates the record of a request that started earlier.
+    /// Creates the record for a request that started earlier.
     pub(crate) fn started_at(call_id: &'a str, name: &'a str, begun: Instant) -> Self {
         Self { call_id, name, begun }
     }
 
-    /// Records the result. `shown` is the text in the event, `full` the complete text if that is
-    /// truncated.
+    /// Records the result. `shown` is the text for the event. If it is truncated, `full` is the
+    /// complete text.
     pub(crate) async fn finish(
         self,
         session: &mut dyn Session,
@@ -277,7 +277,7 @@ pub(crate) fn checked_path(brief: &Brief, path: &str) -> Result<RawPath, Error> 
     Ok(resolve(brief, path))
 }
 
-/// Resolves a path. Relative paths start at the work directory.
+/// Resolves a path. A relative path starts at the work directory.
 pub(crate) fn resolve(brief: &Brief, path: &str) -> RawPath {
     let workdir = brief.workdir.trim_end_matches('/');
     match path {

@@ -1,4 +1,4 @@
-//! The user's program in its own sandbox, which exchanges lines with Proctor.
+//! The user's program in its own sandbox. The program and Proctor exchange lines.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -15,13 +15,13 @@ use crate::{
 
 /// The program's working directory.
 pub(crate) const WORKDIR: &str = "/work";
-/// Maximum number of bytes of responses that the program has not read yet.
+/// Maximum number of bytes of responses to queue for a program that does not read them.
 const MAX_UNREAD_BYTES: usize = 1 << 20;
-/// Number of bytes kept from the end of stderr.
+/// Number of bytes to keep from the end of stderr.
 const STDERR_TAIL_BYTES: usize = 64 << 10;
-/// After the program exits, stderr is read until nothing has arrived for this long.
+/// After the program has exited, stderr is read until no output has arrived for this long.
 const STDERR_QUIET_TIME: Duration = Duration::from_millis(100);
-/// The maximum time spent reading stderr after the program exits.
+/// Maximum time for reading stderr after the program has exited.
 const STDERR_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) struct Agent {
@@ -39,7 +39,7 @@ pub(crate) enum AgentEvent {
     Exited(CommandExit),
 }
 
-/// Builds the program's command with its environment variables.
+/// Creates the program's command with its environment variables.
 pub(crate) fn command(words: &[String], env: &[(String, String)]) -> Command {
     let command = Command::new(words.iter().map(String::as_str)).cwd(WORKDIR).env("HOME", WORKDIR);
     env.iter().fold(command, |command, (key, value)| command.env(key, value.as_str()))
@@ -59,15 +59,15 @@ impl Agent {
         })
     }
 
-    /// Queues a message. It is sent while [`Self::next`] waits.
+    /// Queues a message for the program. [`Self::next`] sends it while waiting.
     pub(crate) fn send(&mut self, message: &Value) {
         self.running.queue_input(format!("{message}\n").as_bytes());
     }
 
-    /// Waits for the next event. Lines written before the exit are returned first.
+    /// Waits for the next event. Lines that were written before the exit come first.
     ///
-    /// While the agent does not read its responses, its output is not read either, because more
-    /// responses would pile up here.
+    /// If the agent does not read its responses, its output is not read either. Otherwise,
+    /// responses to further requests would pile up here.
     ///
     /// Cancel-safe.
     pub(crate) async fn next(&mut self) -> Result<AgentEvent, SandboxError> {
@@ -94,18 +94,19 @@ impl Agent {
         }
     }
 
-    /// Returns whether the program has exited. Lines may still be unread.
+    /// Returns whether the program has exited. There may still be unread lines.
     pub(crate) fn has_exited(&self) -> bool {
         self.exited.is_some()
     }
 
-    /// Returns the stderr output so far.
+    /// Returns what was read from stderr so far.
     pub(crate) fn stderr(&self) -> Vec<u8> {
         self.errors.text()
     }
 
-    /// Returns the stderr output at the end of the conversation. Stdout and stderr are separate
-    /// pipes, so text written to stderr before the last line on stdout may arrive after it.
+    /// Returns what the program wrote to stderr, at the end of the conversation. Stdout and stderr
+    /// are separate pipes, so text on stderr may arrive after a line on stdout that was written
+    /// later.
     pub(crate) async fn final_stderr(&mut self) -> Vec<u8> {
         let listen = async {
             while self.exited.is_none() {
@@ -122,7 +123,7 @@ impl Agent {
     }
 }
 
-/// The start and the end of the stderr output.
+/// The start and the end of what the program wrote to stderr.
 struct StderrBuffer {
     most: usize,
     head: Vec<u8>,

@@ -1,5 +1,5 @@
-//! The loop that handles a user's program for every protocol, and the conditions that end the
-//! conversation early.
+//! The loop that handles a user's program in every protocol, and the conditions under which the
+//! conversation ends early.
 
 use async_trait::async_trait;
 use proctor_scaffold_api::{Finish, Session, Traffic};
@@ -12,7 +12,7 @@ use crate::{
     own_sandbox::{EarlyEnd, IdleTimer},
 };
 
-/// A protocol and the program that speaks it.
+/// A protocol, and the program that uses it.
 #[async_trait]
 pub(crate) trait Protocol: Send {
     /// An event from the program.
@@ -21,7 +21,7 @@ pub(crate) trait Protocol: Send {
     /// Waits for the next event. Cancel-safe.
     async fn next(&mut self) -> Result<Self::Event, EarlyEnd>;
 
-    /// Handles an event. Returns a value if the event ends the conversation.
+    /// Handles an event. If the event ends the conversation, returns how the trial ended.
     async fn handle(
         &mut self,
         event: Self::Event,
@@ -29,30 +29,30 @@ pub(crate) trait Protocol: Send {
         session: &mut dyn Session,
     ) -> Result<Option<Finish>, EarlyEnd>;
 
-    /// Returns whether the program is notified as soon as the trial is over. Otherwise the
-    /// conversation ends with its next request.
+    /// Returns whether to notify the program as soon as the trial is over. Otherwise, the
+    /// conversation ends with the program's next request.
     fn is_notified_of_trial_end(&self) -> bool {
         true
     }
 
-    /// Ends the conversation when the trial is over: notifies the program and gives it time to
+    /// Ends the conversation after the trial is over: notifies the program and gives it time to
     /// exit.
     async fn shut_down(&mut self) -> Finish {
         agent_exited(ExitCause::Finished, "the trial had ended".into())
     }
 
-    /// Returns whether something started by the program is running, in which case silence does not
-    /// mean idleness.
+    /// Returns whether something that the program started is still running. If so, a silent program
+    /// does not count as idle.
     fn is_busy(&self) -> bool {
         false
     }
 
-    /// Returns the program's stderr output so far.
+    /// Returns what was read from the program's stderr so far.
     fn stderr(&self) -> Vec<u8>;
 }
 
 /// Runs the conversation until the program exits, the trial is over, or the program is idle or
-/// looping.
+/// loops.
 pub(crate) async fn run<P: Protocol>(
     protocol: &mut P,
     watch: &mut Watch,
@@ -61,8 +61,8 @@ pub(crate) async fn run<P: Protocol>(
     let mut looked = Instant::now();
     loop {
         let is_told = protocol.is_notified_of_trial_end();
-        // Use a fixed point in time, so that a program that only sends notifications counts as idle
-        // too.
+        // Don't restart the interval after each event: a program that sends only notifications must
+        // count as idle.
         let look = looked + watch.quiet.check_interval();
         let event = tokio::select! {
             event = protocol.next() => event?,
@@ -93,9 +93,9 @@ pub(crate) struct Watch {
     limits: &'static Limits,
     quiet: IdleTimer,
     wrong_lines: u32,
-    /// Number of consecutive error responses.
+    /// Number of consecutive requests that ended in an error.
     errors: u32,
-    /// Number of the program's requests since the model's last response.
+    /// Number of requests from the program since the model's last response.
     requests: u32,
     /// Number of requests to the model endpoint so far.
     model_requests: u64,
@@ -113,17 +113,17 @@ impl Watch {
         }
     }
 
-    /// Notes that the program did something useful or that something it started has exited.
+    /// Called when the program did something useful or something that it started has exited.
     pub(crate) fn note_activity(&mut self) {
         self.quiet.reset();
     }
 
-    /// Notes a model response that did not come through the model endpoint.
+    /// Called when the model has sent a response that did not go through the model endpoint.
     pub(crate) fn note_model_response(&mut self) {
         self.requests = 0;
     }
 
-    /// Counts a request of the program.
+    /// Counts a request from the program.
     pub(crate) fn count_request(&mut self, traffic: &Traffic) {
         if self.model_requests != traffic.requests {
             self.model_requests = traffic.requests;
@@ -132,7 +132,7 @@ impl Watch {
         self.requests += 1;
     }
 
-    /// Counts consecutive error responses. A success resets the count.
+    /// Counts consecutive requests that ended in an error. A success resets the count.
     pub(crate) fn record_response(&mut self, is_error: bool) {
         if is_error {
             self.errors += 1;
@@ -142,8 +142,8 @@ impl Watch {
         }
     }
 
-    /// Returns the ending of a program that loops. `noun` names what is counted, and `since` names
-    /// the event at which counting started.
+    /// If the program loops, returns how the trial ended. `noun` is what is counted, and `since` is
+    /// when counting started.
     pub(crate) fn detect_loop(&self, noun: &str, since: &str) -> Option<Finish> {
         let why = if self.errors >= self.limits.errors_in_a_row {
             format!("{} in a row ended in an error", plural(self.errors, noun))
@@ -155,13 +155,14 @@ impl Watch {
         Some(agent_exited(ExitCause::Loop, why))
     }
 
-    /// Returns the ending of a program that wrote a line over the limit.
+    /// Returns how the trial ended if the program wrote a line that is too long.
     pub(crate) fn finish_for_long_line(&self) -> Finish {
         let most = self.limits.line_bytes;
         agent_exited(ExitCause::Crashed, format!("it wrote a line of more than {most} bytes"))
     }
 
-    /// Counts a line that is not a valid message. Returns the ending if there are too many.
+    /// Counts a line that is not a valid message. If there are too many of them, returns how the
+    /// trial ended.
     pub(crate) fn count_invalid_line(&mut self, line: &[u8]) -> Option<Finish> {
         self.wrong_lines += 1;
         if self.wrong_lines < self.limits.wrong_lines {

@@ -1,13 +1,13 @@
-//! Determines how a user's program ended (see the table in `docs/host.md`).
+//! Determines how a trial with a user's program ended (see the table in `docs/host.md`).
 
 use proctor_sandbox_api::{describe_exit, wire::CommandExit};
 use proctor_scaffold_api::Finish;
 use proctor_types::{ExitCause, ModelResponse};
 
-/// Maximum number of characters of the last output quoted in a reason.
+/// Maximum number of characters to quote from the last output.
 const MAX_QUOTED_CHARS: usize = 300;
 
-/// Returns the ending of a program that exited without being stopped.
+/// Returns how the trial ended if the program exited by itself.
 pub(crate) fn finish_after_exit(
     exited: &CommandExit,
     last: Option<&ModelResponse>,
@@ -30,8 +30,8 @@ pub(crate) fn finish_after_exit(
     agent_exited(cause, with_last_line(why, errors))
 }
 
-/// Returns the ending of a program that can only signal completion by exiting. A final text
-/// response counts as its submission.
+/// Changes the ending for a protocol in which a program can only exit to show that it is done. If
+/// the model's last response is text without tool calls, that counts as a submission.
 pub(crate) fn upgrade_to_submission(
     end: Finish,
     exited: &CommandExit,

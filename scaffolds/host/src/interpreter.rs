@@ -1,5 +1,5 @@
-//! The interpreter of a Python scaffold: its identity, its installed packages, and the directories
-//! it needs in a sandbox.
+//! The interpreter of a Python scaffold: its version, its installed packages, and the directories
+//! that it needs in a sandbox.
 
 use std::{
     env, fs,
@@ -14,19 +14,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::program::Programs;
 
-/// Host directories that every program's sandbox contains.
+/// Directories of the host that are visible in every program's sandbox.
 const VISIBLE_FOLDERS: [&str; 2] = ["/usr", "/opt"];
 /// The oldest Python version that the driver supports.
 const MIN_VERSION: [u64; 2] = [3, 9];
-/// Environment variable that the Python package sets to the interpreter that started Proctor.
+/// The environment variable in which the Python package passes the interpreter that started
+/// Proctor.
 const CALLER_VARIABLE: &str = "PROCTOR_PYTHON";
 const PROBE: &str = include_str!("probe.py");
 
-/// A problem and its fix.
+/// What is wrong, and how to fix it.
 pub(crate) type Problem = (String, String);
 
-/// An interpreter with its packages. The version and the packages are factors of an arm. The paths
-/// are not.
+/// An interpreter and its packages. Its version and packages are factors of an arm; its paths are
+/// not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Interpreter {
     pub executable: PathBuf,
@@ -35,12 +36,13 @@ pub(crate) struct Interpreter {
     prefix: PathBuf,
     base_prefix: PathBuf,
     site: Vec<PathBuf>,
-    /// Packages as `name==version`, sorted.
+    /// The installed packages as `name==version`, sorted.
     pub packages: Vec<String>,
 }
 
 impl Interpreter {
-    /// Inspects an interpreter. `named` is the one set in the arm, `file` is the agent's file.
+    /// Finds and inspects an interpreter. `named` is the one that the arm sets, and `file` is the
+    /// agent's file.
     pub(crate) fn find(named: Option<&str>, file: &Path) -> Result<Self, Problem> {
         let program = match named {
             Some(named) => PathBuf::from(named),
@@ -48,8 +50,8 @@ impl Interpreter {
         };
         let shown = program.display();
         let hint = "set the path of a Python interpreter: interpreter = \"PATH\"";
-        // Run isolated, as in the sandbox: ignore environment variables and packages in the user's
-        // home.
+        // Run it in isolated mode, as in the sandbox, where it ignores environment variables and
+        // packages in the user's home directory.
         let done = Command::new(&program)
             .args(["-I", "-c", PROBE])
             .stdin(Stdio::null())
@@ -64,7 +66,7 @@ impl Interpreter {
         let mut found: Self = serde_json::from_slice(&done.stdout).map_err(|error| {
             (format!("{shown} is not a usable Python interpreter: {error}"), hint.to_owned())
         })?;
-        // The executable may be a symlink outside its installation, such as `~/.local/bin/python3`.
+        // The executable may be a symlink outside the installation, such as `~/.local/bin/python3`.
         if !found.is_visible(&found.executable) {
             found.executable = fs::canonicalize(&found.executable)
                 .map_err(|error| (format!("{shown}: {error}"), hint.to_owned()))?;
@@ -73,7 +75,7 @@ impl Interpreter {
         Ok(found)
     }
 
-    /// Returns whether the sandbox contains a path.
+    /// Returns whether a path is visible in the sandbox.
     fn is_visible(&self, path: &Path) -> bool {
         is_visible_by_default(path)
             || [&self.prefix, &self.base_prefix].iter().any(|root| path.starts_with(root))
@@ -104,11 +106,13 @@ impl Interpreter {
         Ok(())
     }
 
-    /// Returns the directories to mount in a sandbox: the environment and its base installation.
+    /// Returns the directories to mount in a sandbox: the environment, and the installation that it
+    /// is based on.
     pub(crate) fn roots(&self) -> Vec<PathBuf> {
         let mut roots: Vec<PathBuf> = Vec::new();
         let mut folders = vec![self.base_prefix.clone(), self.prefix.clone()];
-        // A virtual environment's `bin/python` may reach the installation through several symlinks.
+        // In a virtual environment, `bin/python` may lead to the installation through several
+        // symlinks.
         folders.extend(links(&self.executable).iter().filter_map(|link| {
             let bin = link.parent()?;
             (!self.is_visible(link)).then(|| bin.parent().unwrap_or(bin).to_owned())
@@ -122,7 +126,7 @@ impl Interpreter {
         roots
     }
 
-    /// Returns a digest of version and packages. It is a factor of the arm.
+    /// Returns a digest of the version and the packages. It is a factor of the arm.
     pub(crate) fn digest(&self) -> String {
         let packages = self.packages.join("\n");
         sha256_hex(format!("{} {:?}\n{packages}", self.implementation, self.version).as_bytes())
@@ -134,8 +138,8 @@ impl Interpreter {
         format!("{} {major}.{minor}.{patch}", self.implementation)
     }
 
-    /// Returns a value that changes when something is installed or removed. The leak check's result
-    /// is valid only for one state.
+    /// Returns a value that changes when a package is installed or removed. A result of the leak
+    /// check is valid only for one such value.
     pub(crate) fn state(&self) -> String {
         let mut text = format!("{}\n", self.executable.display()).into_bytes();
         for site in &self.site {
@@ -151,7 +155,7 @@ impl Interpreter {
         sha256_hex(&text)
     }
 
-    /// Stores the interpreter's location, for trials that know only its digest.
+    /// Stores the interpreter's location for trials, which know only its digest.
     pub(crate) fn store(&self, programs: &Programs) -> Result<String, Problem> {
         let digest = self.digest();
         let text = serde_json::to_string(self).unwrap_or_default();
@@ -161,9 +165,9 @@ impl Interpreter {
         Ok(digest)
     }
 
-    /// Returns an interpreter with this digest, if the location of one is stored on this machine and
-    /// still exists. Runs may use environments in different folders that have the same packages, so
-    /// another run's environment serves if this one has been removed.
+    /// Returns an interpreter with this digest, if this machine has a stored location that still
+    /// exists. Environments in different folders may have the same packages. So if this run's
+    /// environment was removed, another run's environment may be returned.
     pub(crate) fn load(programs: &Programs, digest: &str) -> Option<Self> {
         let notes = programs.read_notes(&format!("{NOTE_PREFIX}{digest}"));
         let mut stored = notes.iter().filter_map(|text| serde_json::from_str::<Self>(text).ok());
@@ -171,17 +175,18 @@ impl Interpreter {
     }
 }
 
-/// Names of older builds have only the digest after the prefix.
+/// Prefix of the names of stored locations. Earlier versions of Proctor used only the prefix and
+/// the digest.
 const NOTE_PREFIX: &str = "interpreter-";
 
-/// Returns one name for each location, so that runs don't replace each other's notes.
+/// Returns a different name for each location, so that runs don't overwrite each other's.
 fn note_name(digest: &str, executable: &Path) -> String {
     let location = sha256_hex(executable.as_os_str().as_bytes());
     format!("{NOTE_PREFIX}{digest}-{location:.16}.json")
 }
 
-/// Returns the default interpreter: the one that started Proctor through the Python package, the
-/// one next to a wheel's binary, or `python3` on the path.
+/// Returns the default interpreter: the one that started Proctor through the Python package, or the
+/// one next to the binary from a wheel, or else `python3` from `PATH`.
 fn default_interpreter() -> PathBuf {
     let caller = env::var_os(CALLER_VARIABLE).map(PathBuf::from);
     let beside = || {
@@ -192,10 +197,10 @@ fn default_interpreter() -> PathBuf {
     caller.filter(|path| path.is_file()).or_else(beside).unwrap_or_else(|| "python3".into())
 }
 
-/// Returns the targets of a symlink chain.
+/// Returns the targets in a chain of symlinks.
 fn links(path: &Path) -> Vec<PathBuf> {
     let (mut found, mut at) = (Vec::new(), path.to_owned());
-    // The kernel follows at most 40 symlinks.
+    // Like the kernel, follow at most 40 symlinks.
     while found.len() < 40
         && let Ok(target) = fs::read_link(&at)
     {
@@ -209,12 +214,12 @@ fn is_visible_by_default(path: &Path) -> bool {
     VISIBLE_FOLDERS.iter().any(|root| path.starts_with(root))
 }
 
-/// Returns paths that an agent's sandbox must not contain, with descriptions.
+/// Returns paths that must not be in an agent's sandbox, each with a description.
 fn forbidden_paths(file: &Path) -> Vec<(PathBuf, &'static str)> {
     let mut all = vec![(file.to_owned(), "the agent's own file")];
-    all.extend(env::var_os("HOME").map(|home| (PathBuf::from(home), "your home folder")));
-    all.extend(env::current_dir().ok().map(|here| (here, "the current folder")));
-    // `/` contains everything, and two of its directories are enough to detect it.
+    all.extend(env::var_os("HOME").map(|home| (PathBuf::from(home), "your home directory")));
+    all.extend(env::current_dir().ok().map(|here| (here, "the current directory")));
+    // `/` contains every path. Checking `/etc` and `/home` is enough to detect it.
     all.push((PathBuf::from("/etc"), "this machine's root"));
     all
 }
@@ -249,7 +254,7 @@ mod tests {
         let both = roots("/p/.venv", "/root/.pyenv/versions/3.12.1");
         assert_eq!(both, ["/root/.pyenv/versions/3.12.1", "/p/.venv"]);
         assert_eq!(roots("/c/envs/x", "/c"), ["/c"]);
-        // A directory whose name only starts with the same characters is not below it.
+        // A directory whose name merely starts with the same characters is not below the other one.
         assert_eq!(roots("/usrlocal", "/usr"), ["/usrlocal"]);
     }
 

@@ -40,8 +40,8 @@ pub fn names() -> &'static [&'static str] {
     &["acp", "mcp", "process", python::NAME]
 }
 
-/// Returns whether a name in a configuration or a record belongs to a scaffold of this crate. The
-/// name of a Python scaffold contains the file and the function.
+/// Returns whether a name from a configuration or a record belongs to a scaffold in this crate. For
+/// a Python scaffold, the name contains the file and the function.
 pub fn is_host_scaffold(name: &str) -> bool {
     names().contains(&name) || python::is_python_scaffold(name)
 }
@@ -49,7 +49,7 @@ pub fn is_host_scaffold(name: &str) -> bool {
 /// Returns the scaffold with this name.
 ///
 /// # Errors
-/// Returns an error if the built-in data is invalid, which a test rules out.
+/// Fails if the built-in data is invalid. A test makes sure that it isn't.
 pub fn scaffold(name: &str, programs: Programs) -> Result<Option<Arc<dyn Scaffold>>, String> {
     Ok(Some(match name {
         "acp" => Arc::new(acp::Acp::new(programs)?),

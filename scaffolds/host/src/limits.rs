@@ -5,7 +5,7 @@ use std::time::Duration;
 use proctor_types::{SandboxKind, SandboxSpec, ShippedTable};
 use serde::Deserialize;
 
-/// The file's text. It is a factor of every arm.
+/// The text of the file, which is a factor of every arm.
 pub(crate) const TEXT: &str = include_str!("../../../configs/host-scaffolds.toml");
 
 #[derive(Debug, Clone, Deserialize)]

@@ -9,12 +9,12 @@ pub(crate) struct LineSplitter {
     open: Vec<u8>,
 }
 
-/// Returned if a line exceeds the limit.
+/// The error for a line that exceeds the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
 impl LineSplitter {
-    /// Creates a splitter. `limit` is in bytes and includes the newline.
+    /// Creates a splitter. `limit` is the maximum length of a line in bytes, including the newline.
     pub(crate) fn new(limit: usize) -> Self {
         Self { limit, done: VecDeque::new(), open: Vec::new() }
     }
@@ -36,12 +36,12 @@ impl LineSplitter {
         }
     }
 
-    /// Returns the next complete line without its newline.
+    /// Returns the next complete line, without its newline.
     pub(crate) fn next(&mut self) -> Option<Vec<u8>> {
         self.done.pop_front()
     }
 
-    /// Ends the stream. Remaining bytes count as a line.
+    /// Ends the stream. If bytes are left, they count as a line.
     pub(crate) fn finish(&mut self) {
         if !self.open.is_empty() {
             self.done.push_back(std::mem::take(&mut self.open));

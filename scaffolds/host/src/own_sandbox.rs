@@ -1,5 +1,5 @@
-//! The sandbox of a user's program: its specification, the environment it provides, and the
-//! interpretation of its end.
+//! The sandbox of a user's program: its specification, the environment variables in it, and what
+//! its end means for the trial.
 
 use std::{
     sync::Arc,
@@ -22,7 +22,8 @@ use crate::{
 /// Time limit of a small helper command.
 const HELPER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Returns the value of [`Scaffold::own_sandbox`](proctor_scaffold_api::Scaffold::own_sandbox).
+/// Returns what [`Scaffold::own_sandbox`](proctor_scaffold_api::Scaffold::own_sandbox) returns for
+/// a user's program.
 pub(crate) fn sandbox_spec(
     settings: &Map<String, Value>,
     programs: &Programs,
@@ -46,7 +47,7 @@ pub(crate) fn sandbox_spec(
     }))
 }
 
-/// Returns the session's own sandbox.
+/// Returns the session's sandbox for the user's program.
 pub(crate) fn sandbox_handle(session: &dyn Session) -> Result<Arc<SandboxHandle>, Stop> {
     session.own_sandbox().cloned().ok_or_else(|| setup_fault("the agent has no sandbox of its own"))
 }
@@ -55,8 +56,8 @@ pub(crate) fn setup_fault(what: impl Into<String>) -> Stop {
     Stop::Fault(Fault::new(Layer::Setup, what).cause(Cause::Invalid))
 }
 
-/// Returns environment variables for a program that calls the model itself, with any client
-/// library, and for its own settings.
+/// Returns environment variables with the program's own settings and with the model endpoint, for a
+/// program that calls the model through any client library.
 pub(crate) fn variables(
     brief: &Brief,
     own: &Map<String, Value>,
@@ -94,8 +95,8 @@ impl From<Stop> for EarlyEnd {
     }
 }
 
-/// Converts the end of a conversation to the trial's ending. Stores the agent's last output, unless
-/// a fault ended the conversation.
+/// Determines how the trial ended from how the conversation ended. Also stores the agent's last
+/// output, unless the conversation ended with a fault.
 pub(crate) async fn finish_conversation(
     end: Result<Finish, EarlyEnd>,
     place: &SandboxHandle,
@@ -103,8 +104,8 @@ pub(crate) async fn finish_conversation(
     session: &mut dyn Session,
 ) -> Result<Finish, Stop> {
     let end = match end {
-        // Record the error here: a sandbox that ended because of its own content is a normal
-        // ending, so no other event would contain it.
+        // Record the error here. If a sandbox's own content made it end, that is a normal ending,
+        // so no other event contains the error.
         Err(EarlyEnd::Broken(error)) => finish_after_sandbox_loss(place, error).await,
         Err(EarlyEnd::Stop(stop)) => Err(stop),
         Ok(finish) => Ok(finish),
@@ -115,8 +116,8 @@ pub(crate) async fn finish_conversation(
     end
 }
 
-/// Interprets the loss of the agent's own sandbox. If a limit of the sandbox was exceeded, the
-/// agent caused it.
+/// Determines how the trial ended if the agent's own sandbox is gone. If the sandbox exceeded one
+/// of its limits, the agent caused this.
 pub(crate) async fn finish_after_sandbox_loss(
     own: &SandboxHandle,
     error: SandboxError,
@@ -128,16 +129,16 @@ pub(crate) async fn finish_after_sandbox_loss(
     }
 }
 
-/// Kills processes that the agent's commands left running in the task's sandbox, because they could
-/// write into the graded tree. In an image without a shell there are no such commands.
+/// Kills the processes that the agent's commands left in the task's sandbox, because they could
+/// write to the graded tree. If the image has no shell, no such commands can have run.
 pub(crate) async fn end_commands(sandbox: &SandboxHandle) {
     let mut command = Command::shell(":").time_limit(HELPER_TIMEOUT);
     command.reap_all = true;
-    // If the sandbox is gone, the last snapshot reports it.
+    // If the sandbox is gone, taking the last snapshot fails too and reports it.
     let _ = sandbox.run(command).await;
 }
 
-/// Tracks how long an agent has made no request.
+/// Tracks for how long an agent has made no requests.
 pub(crate) struct IdleTimer {
     limit: Duration,
     since: Instant,
@@ -153,12 +154,13 @@ impl IdleTimer {
         (self.limit / 5).clamp(Duration::from_millis(200), Duration::from_secs(15))
     }
 
-    /// Notes that the agent was active.
+    /// Called when the agent was active.
     pub(crate) fn reset(&mut self) {
         self.since = Instant::now();
     }
 
-    /// Returns the ending if the agent has been quiet for too long or its requests are rejected.
+    /// If the agent has been idle for too long or its requests are rejected, returns how the trial
+    /// ended.
     pub(crate) fn check_idle(&mut self, traffic: &Traffic, limits: &Limits) -> Option<Finish> {
         if traffic.requests > self.requests || traffic.in_flight > 0 {
             self.reset();

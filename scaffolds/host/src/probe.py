@@ -1,4 +1,5 @@
-# Prints an interpreter's version, paths and installed packages as JSON. Proctor runs it when it
+# Prints an interpreter's version, paths and installed packages as JSON. Proctor runs this script
+# when it plans a run.
 # plans a run.
 import json
 import os
@@ -12,7 +13,7 @@ def packages():
         from importlib import metadata
     except ImportError:
         return []
-    # The sandbox does not contain the distribution's own packages.
+    # The sandbox does not contain the packages in the distribution's own directories.
     visible = [path for path in sys.path if path and "dist-packages" not in path.split(os.sep)]
     found = set()
     for one in metadata.distributions(path=visible):

@@ -1,4 +1,4 @@
-//! The scaffold `process`: the requests a user's program may send, and their limits.
+//! The scaffold `process`: which requests a user's program may send, and their limits.
 
 use std::time::Duration;
 
@@ -27,14 +27,15 @@ use crate::{
     settings::{self, ModelAccess, Settings},
 };
 
-/// The protocol version. Increased when conforming programs must be changed.
+/// The version of the protocol. Increment it with a change that requires existing programs to
+/// change.
 pub(crate) const PROTOCOL: u64 = 1;
-/// The id of the only request that Proctor sends.
+/// The id of the only request that Proctor sends to the program.
 const INITIALIZE_ID: u64 = 0;
-/// The method that requests a model response.
+/// The method with which the program requests a response from the model.
 const ASK: &str = "model/ask";
 
-/// A user's program that communicates over its standard input and output.
+/// A user's program that communicates through its standard input and output.
 #[derive(Debug)]
 pub struct Process {
     programs: Programs,
@@ -43,10 +44,10 @@ pub struct Process {
 }
 
 impl Process {
-    /// Creates the scaffold. `programs` stores the copies of users' programs.
+    /// Creates the scaffold. `programs` is the store for copies of users' programs.
     ///
     /// # Errors
-    /// Returns an error if the built-in data is invalid, which a test rules out.
+    /// Fails if the built-in data is invalid. A test makes sure that it isn't.
     pub fn new(programs: Programs) -> Result<Self, String> {
         let tools = ToolSet::load().map_err(|error| error.to_string())?;
         Ok(Self { programs, tools, limits: Limits::get()? })
@@ -97,7 +98,7 @@ impl Scaffold for Process {
     }
 }
 
-/// The context of a conversation with a program.
+/// What the conversation with a program needs to know about it.
 pub(crate) struct ConversationConfig<'a> {
     pub(crate) limits: &'static Limits,
     pub(crate) tools: &'a ToolSet,
@@ -108,7 +109,7 @@ pub(crate) struct ConversationConfig<'a> {
     pub(crate) own: &'a Map<String, Value>,
 }
 
-/// Starts the program in its own sandbox and handles its requests until the trial ends.
+/// Starts the program in its own sandbox, and handles its requests until the trial ends.
 pub(crate) async fn run_program(
     session: &mut dyn Session,
     with: ConversationConfig<'_>,
@@ -135,7 +136,7 @@ pub(crate) async fn run_program(
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Handshake {
-    /// `initialize` has no response yet.
+    /// Proctor is waiting for the response to `initialize`.
     Greeting,
     Open,
 }
@@ -147,15 +148,15 @@ struct ProcessProtocol<'a> {
     specs: Vec<ToolSpec>,
     state: Handshake,
     last: Option<ModelResponse>,
-    /// Number of calls in the trial so far. Used to create ids for calls without one.
+    /// Number of calls so far in the trial. A call that has no id gets one based on it.
     calls: u64,
     logs: u32,
 }
 
-/// The result of a request.
+/// What a request leads to.
 enum RequestOutcome {
     With(Result<Value, Error>),
-    /// The response, after which the trial ends.
+    /// A response, after which the trial ends.
     Ends(Result<Value, Error>, Result<Finish, Stop>),
 }
 
@@ -208,15 +209,15 @@ impl Protocol for ProcessProtocol<'_> {
             AgentEvent::Line(line) => line,
             AgentEvent::TooLong => return Ok(Some(watch.finish_for_long_line())),
             AgentEvent::Exited(status) => {
-                // The agent's own client may have received the last response.
+                // The last response may have gone to the agent's own client instead.
                 let last = self.last.take().or_else(|| session.traffic().answer);
                 return Ok(Some(finish_after_exit(&status, last.as_ref(), &self.agent.stderr())));
             }
         };
         match Message::parse(&line) {
             Ok(Message::Request { id, method, params }) => {
-                // If the agent has exited, do not run a request that costs money or changes the
-                // tree: nothing would read the response.
+                // If the agent has exited, don't run a request that costs money or changes the
+                // tree, because nothing would read the response.
                 if self.agent.has_exited() && method != "finish" {
                     return Ok(None);
                 }
@@ -371,7 +372,7 @@ impl ProcessProtocol<'_> {
                     "finish_reason": answer.finish_reason,
                     "usage": answer.usage,
                 });
-                // The turn in the endpoint's own format, which the agent must send back.
+                // The turn in the endpoint's own format. The agent must send it back.
                 if let Some(native) = &answer.native {
                     told["native"] = json!(native);
                 }
@@ -419,7 +420,7 @@ impl ProcessProtocol<'_> {
         method: &str,
         params: &Value,
     ) -> Result<(), Stop> {
-        // Ignore other notifications, which are from a later protocol version and need no response.
+        // Ignore other notifications: they come from a later protocol version and need no response.
         if method != "log" || self.logs >= self.limits.log_texts {
             return Ok(());
         }
@@ -436,7 +437,7 @@ impl ProcessProtocol<'_> {
     }
 }
 
-/// Converts a stop to a response and an ending. Faults and interruptions have no response.
+/// Converts a [`Stop`] to a response and an ending. A fault or an interruption gets no response.
 fn to_request_outcome(done: ActionResult) -> Result<RequestOutcome, Stop> {
     let stop = match done {
         Ok(reply) => return Ok(RequestOutcome::With(reply)),
@@ -472,7 +473,7 @@ fn finish(params: Value) -> RequestOutcome {
     }
 }
 
-/// Waits until the agent has exited or its time is up. Meanwhile, its requests are rejected.
+/// Waits until the agent has exited or the time is up. Rejects the agent's requests meanwhile.
 async fn wait_for_exit(agent: &mut Agent, end: &Result<Finish, Stop>, time: Duration) {
     let reason = match end {
         Ok(_) => json!({ "reason": "finished" }),
@@ -489,7 +490,7 @@ async fn wait_for_exit(agent: &mut Agent, end: &Result<Finish, Stop>, time: Dura
                         agent.send(&rpc::reply(&id, Err(error)));
                     }
                 }
-                // The result does not depend on how the agent exits.
+                // It does not matter for the result how the agent exits.
                 Ok(AgentEvent::TooLong | AgentEvent::Exited(_)) | Err(_) => return,
             }
         }
@@ -497,7 +498,8 @@ async fn wait_for_exit(agent: &mut Agent, end: &Result<Finish, Stop>, time: Dura
     let _ = timeout(time, refusing).await;
 }
 
-/// Converts call arguments to text, as the model wrote them, in case the agent parsed them.
+/// Converts a call's arguments to text, as the model wrote them, because the agent may have parsed
+/// them.
 fn stringify_arguments(mut params: Value) -> Value {
     let messages = params.get_mut("messages").and_then(Value::as_array_mut);
     for message in messages.into_iter().flatten() {

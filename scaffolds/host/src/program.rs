@@ -1,4 +1,5 @@
-//! A user's program, copied when a run is planned, so that every trial runs the planned version.
+//! A user's program. It is copied when a run is planned, so that every trial runs the version in
+//! the plan.
 
 use std::{
     collections::BTreeMap,
@@ -12,19 +13,20 @@ use std::{
 
 use proctor_types::sha256_hex;
 
-/// The mount point of the program in its own sandbox.
+/// The mount point of the program in the program's own sandbox.
 pub const MOUNT: &str = "/agent";
 
-/// Name that is excluded from the copy, because its content changes with every commit.
+/// A name that is not copied, because its content changes with every commit.
 const EXCLUDED_NAME: &str = ".git";
-/// Python's compiled code. Running the program changes it, so it is not part of the digest. It is
-/// copied anyway: otherwise the program would compile its libraries at each start.
+/// The directories of Python's compiled code. Running the program changes this code, so it is not
+/// part of the digest. It is copied anyway, because the program would otherwise compile its
+/// libraries at each start.
 const COMPILED: &str = "__pycache__";
-/// A tree with more entries is rejected as a mistake.
+/// If a program has more entries, it is rejected, because it is probably a mistake.
 const MAX_ENTRIES: usize = 200_000;
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Why a program is unavailable.
+/// Why a program cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramError(pub String);
 
@@ -34,21 +36,22 @@ impl std::fmt::Display for ProgramError {
     }
 }
 
-/// Stores copies of programs by digest.
+/// A store for copies of programs, by digest.
 #[derive(Debug, Clone)]
 pub struct Programs {
     folder: PathBuf,
-    /// The programs that this process has already copied, by metadata: arms often share a program.
+    /// The digests of programs that this process has already copied, keyed by a digest of their
+    /// metadata. Arms often share a program.
     known: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 #[derive(Debug)]
 struct Entry {
-    /// Path relative to the program's directory.
+    /// The path, relative to the program's directory.
     path: PathBuf,
     from: PathBuf,
     kind: Kind,
-    /// Whether this is compiled code or its directory.
+    /// Whether this is compiled code or a directory of compiled code.
     compiled: bool,
 }
 
@@ -60,21 +63,22 @@ enum Kind {
 }
 
 impl Programs {
-    /// Creates a store below `folder`, which is created if missing.
+    /// Creates a store in `folder`, which is created if missing.
     pub fn new(folder: PathBuf) -> Self {
         Self { folder, known: Arc::default() }
     }
 
-    /// Returns the copy with this digest, if it exists.
+    /// Returns the copy with this digest; `None` if it does not exist.
     pub fn find_copy(&self, digest: &str) -> Option<PathBuf> {
         let plain = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
         Some(self.folder.join(digest)).filter(|folder| plain && folder.is_dir())
     }
 
-    /// Stores embedded files, given as relative paths and texts. Returns their directory.
+    /// Stores embedded files, which are pairs of a relative path and a text. Returns the directory
+    /// that contains them.
     ///
     /// # Errors
-    /// Returns an error if the store cannot be written.
+    /// Fails if the store cannot be written to.
     pub(crate) fn store_files(&self, files: &[(&str, &str)]) -> Result<PathBuf, ProgramError> {
         let all: String = files.iter().map(|(path, text)| format!("{path}\0{text}\0")).collect();
         let place = self.folder.join(sha256_hex(all.as_bytes()));
@@ -95,17 +99,17 @@ impl Programs {
         }
         match fs::rename(making.path(), &place) {
             Ok(()) => drop(making.keep()),
-            // Another process has already stored the same files.
+            // In this case, another process has already stored the same files.
             Err(_) if place.is_dir() => {}
             Err(error) => return Err(io(error)),
         }
         Ok(place)
     }
 
-    /// Stores a small text beside the copies, by name.
+    /// Stores a small text next to the copies, under a name.
     ///
     /// # Errors
-    /// Returns an error if the store cannot be written.
+    /// Fails if the store cannot be written to.
     pub(crate) fn store_note(&self, name: &str, text: &str) -> Result<(), ProgramError> {
         let io = |error: io::Error| ProgramError(format!("{}: {error}", self.folder.display()));
         fs::create_dir_all(&self.folder).map_err(io)?;
@@ -115,7 +119,7 @@ impl Programs {
         Ok(())
     }
 
-    /// Returns the texts stored under names with this prefix, newest first.
+    /// Returns the texts whose names have this prefix, newest first.
     pub(crate) fn read_notes(&self, prefix: &str) -> Vec<String> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut notes: Vec<(Option<SystemTime>, String)> = entries
@@ -129,12 +133,12 @@ impl Programs {
         notes.into_iter().map(|(_, text)| text).collect()
     }
 
-    /// Copies a file or a directory and returns a digest of its names, modes and contents. The copy
+    /// Copies a file or a directory. Returns a digest of names, modes and contents. The copy
     /// contains exactly the bytes that were hashed, even if the original changes meanwhile.
     ///
     /// # Errors
-    /// Returns an error if the program does not exist, cannot be read or copied, or contains
-    /// something other than files, directories and symlinks.
+    /// Fails if the program does not exist, cannot be read or copied, or contains anything other
+    /// than files, directories and symlinks.
     pub fn store_copy(&self, program: &Path) -> Result<String, ProgramError> {
         let problem = |what: String| ProgramError(format!("{}: {what}", program.display()));
         let entries = entries(program).map_err(problem)?;
@@ -161,10 +165,10 @@ impl Programs {
         let place = self.folder.join(&digest);
         let laid = fs::rename(making.path(), &place);
         match laid {
-            // Keep the path: otherwise, the guard of the temporary directory would try to remove a
-            // path that no longer exists.
+            // Keep the path. Otherwise, the guard of the temporary directory would try to remove
+            // it, although it no longer exists.
             Ok(()) => drop(making.keep()),
-            // Another process has already stored the same program.
+            // In this case, another process has already stored the same program.
             Err(_) if place.is_dir() => {}
             Err(error) => return Err(io(error)),
         }
@@ -174,7 +178,7 @@ impl Programs {
 }
 
 impl Entry {
-    /// Copies the entry and returns its contribution to the digest.
+    /// Copies the entry. Returns what it adds to the digest's input.
     fn copy_and_hash(&self, copy: &Path, left: &mut u64) -> Result<String, String> {
         let path = self.path.to_str().ok_or("has a name that is not UTF-8")?;
         let to = copy.join(&self.path);
@@ -203,8 +207,8 @@ impl Entry {
                 }
                 fs::write(&to, &bytes).map_err(io)?;
                 fs::set_permissions(&to, fs::Permissions::from_mode(mode)).map_err(io)?;
-                // Python uses compiled code only if the source file has the recorded modification
-                // time.
+                // Python uses compiled code only if the source file has the modification time that
+                // the code recorded.
                 let written = fs::File::options().append(true).open(&to);
                 written.and_then(|file| file.set_modified(modified?)).map_err(io)?;
                 format!("{path}\0{mode:o} {}\n", sha256_hex(&bytes))
@@ -213,14 +217,14 @@ impl Entry {
     }
 }
 
-/// Returns whether an interpreter checks compiled code against its source's time before using it.
-/// Code with a hash (flags of PEP 552) may be used unchecked, and would then run although no digest
-/// covers it.
+/// Returns whether an interpreter compares compiled code with the modification time of its source
+/// before using it. Other compiled code (see the flags in PEP 552) may be used without a check, and
+/// no digest would cover what it does.
 fn is_checked(compiled: &[u8]) -> bool {
     compiled.get(4..8) == Some(&[0; 4])
 }
 
-/// Returns a value that changes whenever a file's metadata changes.
+/// Returns a value that changes whenever the metadata of any file changes.
 fn metadata_digest(program: &Path, entries: &[Entry]) -> String {
     let mut text = format!("{}\n", program.display());
     for entry in entries.iter().filter(|entry| !entry.compiled) {
@@ -242,7 +246,7 @@ fn file_kind(found: &fs::Metadata) -> Kind {
     }
 }
 
-/// Returns every entry of a program in a fixed order, directories before their content.
+/// Returns all entries of a program in a fixed order. A directory comes before its content.
 fn entries(program: &Path) -> Result<Vec<Entry>, String> {
     let found = fs::metadata(program).map_err(|error| error.to_string())?;
     if found.is_file() {
@@ -311,7 +315,7 @@ mod tests {
         let time = |root: &Path| fs::metadata(root.join("lib/a.py")).unwrap().modified().unwrap();
         assert_eq!(time(&copy), time(&one));
         assert_eq!(fs::read_link(copy.join("python")).unwrap(), Path::new("/usr/bin/python3"));
-        // No partial copy is left, and no path escapes the directory.
+        // No partial copy is left behind, and no path leads outside the store.
         let left = fs::read_dir(folder.path().join("programs")).unwrap().count();
         assert_eq!(left, 2);
         assert_eq!(programs.find_copy(".."), None);

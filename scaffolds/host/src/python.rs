@@ -1,4 +1,5 @@
-//! The scaffold `python:FILE.py:FUNCTION`: Proctor's driver calls a user's function with a session.
+//! The scaffold `python:FILE.py:FUNCTION`: Proctor's driver calls a user's function and passes it a
+//! session.
 
 use std::path::{Path, PathBuf};
 
@@ -19,21 +20,21 @@ use crate::{
     settings::{self, DEFAULT_IDLE_SECONDS, IDLE, OWN, PROGRAM, REQUESTS},
 };
 
-/// The name of the scaffold in records.
+/// The name of the scaffold in run records.
 pub const NAME: &str = "python";
-/// The prefix of its name in a configuration: `python:FILE.py:FUNCTION`.
+/// The start of the scaffold's name in configurations: `python:FILE.py:FUNCTION`.
 const PREFIX: &str = "python:";
-/// The key of the arm's interpreter. Its value is a path in a configuration and a digest in a
-/// record.
+/// The key for the arm's interpreter. In a configuration, its value is a path; in a record, it is a
+/// digest.
 pub(crate) const INTERPRETER: &str = "interpreter";
-/// The key that controls whether the agent's own client may call the model over HTTP.
+/// The key for whether the agent's own client may call the model over HTTP.
 const ENDPOINT: &str = "endpoint";
 const KEYS: [&str; 5] = [PROGRAM, INTERPRETER, ENDPOINT, IDLE, REQUESTS];
-/// Where the sandbox mounts the driver (the package `proctor`).
+/// The mount point of the driver, which is in the Python package `proctor`.
 const PACKAGE_MOUNT: &str = "/proctor";
 const START: &str = "import sys; sys.path.insert(0, '/proctor'); from proctor._driver import main; main(sys.argv[1:])";
 
-/// The files of the Python package, without those that need the binary.
+/// The files of the Python package, except those that need the binary.
 const PACKAGE: [(&str, &str); 9] = [
     ("proctor/__init__.py", include_str!("../../python/src/proctor/__init__.py")),
     ("proctor/_binary.py", include_str!("../../python/src/proctor/_binary.py")),
@@ -45,7 +46,7 @@ const PACKAGE: [(&str, &str); 9] = [
     ("proctor/_run.py", include_str!("../../python/src/proctor/_run.py")),
     ("proctor/_session.py", include_str!("../../python/src/proctor/_session.py")),
 ];
-/// Modules of the package that agents import directly.
+/// Modules in the package that agents import directly.
 const MODULES: [(&str, &str); 1] =
     [("proctor/minisweagent.py", include_str!("../../python/src/proctor/minisweagent.py"))];
 
@@ -55,7 +56,8 @@ pub struct Python {
     programs: Programs,
     tools: ToolSet,
     limits: &'static Limits,
-    /// `None` for a recorded scaffold, whose settings are complete.
+    /// The file and function. `None` if the scaffold comes from a record, whose settings are
+    /// complete.
     source: Option<Source>,
 }
 
@@ -65,7 +67,7 @@ struct Source {
     function: String,
 }
 
-/// Returns whether a name in a configuration or a record belongs to this scaffold.
+/// Returns whether a name from a configuration or a record belongs to this scaffold.
 pub(crate) fn is_python_scaffold(name: &str) -> bool {
     name == NAME || name.starts_with(PREFIX)
 }
@@ -79,7 +81,7 @@ impl Source {
             .then(|| Self { file: file.into(), function: function.to_owned() })
     }
 
-    /// Returns the directory or file to copy, and the path of the agent's file in the copy.
+    /// Returns the directory or file to copy, and the path of the agent's file in that copy.
     fn program(&self, folder: Option<&str>) -> Result<(PathBuf, PathBuf), String> {
         let Some(folder) = folder else {
             let name = self.file.file_name().unwrap_or_default();
@@ -94,10 +96,10 @@ impl Source {
 }
 
 impl Python {
-    /// Creates the scaffold from its name: `python`, or `python:FILE.py:FUNCTION`.
+    /// Creates the scaffold. Its name is `python` or `python:FILE.py:FUNCTION`.
     ///
     /// # Errors
-    /// Returns an error if the built-in data is invalid, which a test rules out.
+    /// Fails if the built-in data is invalid. A test makes sure that it isn't.
     pub fn new(programs: Programs, name: &str) -> Result<Self, String> {
         let tools = ToolSet::load().map_err(|error| error.to_string())?;
         Ok(Self { programs, tools, limits: Limits::get()?, source: Source::parse(name) })
@@ -183,7 +185,8 @@ impl Scaffold for Python {
             false => Vec::new(),
         };
         let path = format!("{MOUNT}/{file}");
-        // Isolate the program from environment variables, write no bytecode, and use UTF-8 mode.
+        // Run Python in isolated mode, which ignores environment variables. Write no bytecode, and
+        // use UTF-8.
         let executable = interpreter.executable.to_string_lossy();
         let words =
             [&*executable, "-I", "-B", "-u", "-X", "utf8", "-c", START, path.as_str(), function];
@@ -219,7 +222,7 @@ fn required_text<'a>(
     found.ok_or_else(|| (format!("the arm has no `{key}`"), "start a new run".to_owned()))
 }
 
-/// Checks the settings, copies the program, and inspects the interpreter's packages.
+/// Checks the settings, copies the program, and inspects the packages of the interpreter.
 fn resolve(
     source: Option<&Source>,
     given: &Map<String, Value>,
@@ -296,12 +299,12 @@ fn resolve(
     Ok(resolved.as_object().cloned().unwrap_or_default())
 }
 
-/// Recreates the copies of a planned arm's program and interpreter if they are missing. `written`
-/// is the arm in the configuration.
+/// If copies of an arm's program or interpreter location are missing, stores them again. `planned`
+/// are the settings in the plan, and `written` is the arm in the configuration.
 ///
 /// # Errors
-/// Returns an error if the originals are missing or have changed, so that the trial would not run
-/// what was planned.
+/// Fails if an original is missing or has changed, because then the trial would not run what was
+/// planned.
 pub fn restore_python(
     programs: &Programs,
     planned: &Map<String, Value>,
@@ -364,7 +367,7 @@ mod tests {
         );
     }
 
-    /// A module missing from this list would be missing in the sandbox.
+    /// If a module is missing from this list, it is also missing in the sandbox.
     #[test]
     fn python_package_is_embedded_completely() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../python/src/proctor");
@@ -407,13 +410,13 @@ mod tests {
         assert_eq!((&one["file"], &one[OWN]["effort"]), (&json!("agent.py"), &json!("low")));
         assert!(one["packages"].is_array() && one["python"].as_str().unwrap().contains(" 3."));
         assert!(!serde_json::to_string(&one).unwrap().contains("/usr/bin"), "{one:?}");
-        // If the program is a directory, its other files are factors too.
+        // If the program is a directory, the other files in it are factors too.
         let two = folder.path().join("two");
         let whole = json!({"program": two.to_str().unwrap()});
         let before = of(&two.join("agent.py"), whole.clone());
         fs::write(two.join("helper.py"), "x = 1").unwrap();
         assert_ne!(before[PROGRAM], of(&two.join("agent.py"), whole)[PROGRAM]);
-        // The program and the interpreter are both restored, unless they have changed.
+        // The program and the interpreter are restored, unless they have changed.
         let planned = of(&at("four", "text"), json!({}));
         let file = folder.path().join("four/agent.py");
         let written = RecordedArm {

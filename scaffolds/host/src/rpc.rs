@@ -1,4 +1,4 @@
-//! A JSON-RPC 2.0 message.
+//! Messages of JSON-RPC 2.0.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -7,9 +7,9 @@ pub(crate) const PARSE_ERROR: i64 = -32700;
 pub(crate) const INVALID_REQUEST: i64 = -32600;
 pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
 pub(crate) const INVALID_PARAMS: i64 = -32602;
-/// Error code: the trial is over.
+/// The error code if the trial is over.
 pub(crate) const TRIAL_OVER: i64 = -32000;
-/// Error code: the sandbox rejected the request.
+/// The error code if the sandbox rejected the request.
 pub(crate) const SANDBOX_REJECTED: i64 = -32001;
 
 /// A message from the other side.
@@ -24,14 +24,14 @@ pub(crate) enum Message {
         method: String,
         params: Value,
     },
-    /// A response to Proctor's request: its result or an error.
+    /// A response to a request from Proctor: a result or an error.
     Answer {
         id: Value,
         result: Result<Value, Value>,
     },
 }
 
-/// The error object of a response.
+/// The error object in a response.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Error {
     pub code: i64,
@@ -50,7 +50,7 @@ impl Error {
 }
 
 impl Message {
-    /// Parses a line. The error is the response to send.
+    /// Parses a line. If it is invalid, the error is the response to send.
     pub(crate) fn parse(line: &[u8]) -> Result<Self, Value> {
         let wrong = |id: &Value, code, what: &str| reply_error(id, &Error::new(code, what));
         let text = std::str::from_utf8(line)
@@ -100,7 +100,7 @@ impl Message {
     }
 }
 
-/// Parses the parameters of a request. Errors name the field.
+/// Parses the parameters of a request. An error names the field.
 pub(crate) fn parse_params<T: DeserializeOwned>(params: Value) -> Result<T, Error> {
     serde_path_to_error::deserialize(params).map_err(|error| {
         let path = error.path().to_string();

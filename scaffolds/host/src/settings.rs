@@ -1,4 +1,5 @@
-//! `[arms.settings]` of a host scaffold: how to start the program, and the program's own keys.
+//! The `[arms.settings]` of a host scaffold: how to start the program, and keys for the program
+//! itself.
 
 use std::path::Path;
 
@@ -8,40 +9,40 @@ use serde_json::{Map, Value, json};
 
 use crate::program::Programs;
 
-/// The key of the program's file or directory. Its value is a path while planning and a digest
-/// afterwards.
+/// The key for the file or directory of the program. In a configuration, its value is a path; in a
+/// plan, it is a digest.
 pub const PROGRAM: &str = "program";
-/// The key of the program's command line.
+/// The key for the command line of the program.
 pub const COMMAND: &str = "command";
 pub(crate) const IDLE: &str = "idle_seconds";
-/// The key of the program's own settings in the resolved settings.
+/// The key for the program's own settings in the resolved settings.
 pub(crate) const OWN: &str = "settings";
-/// The key of the rules that decide which requests belong to the main conversation, for an agent
-/// that calls the model itself.
+/// The key for the rules that say which requests belong to the main conversation. They apply to an
+/// agent that calls the model itself.
 pub(crate) const REQUESTS: &str = "requests";
 const KEYS: [&str; 4] = [PROGRAM, COMMAND, IDLE, REQUESTS];
 
 pub(crate) const DEFAULT_IDLE_SECONDS: f64 = 600.0;
 const MAX_IDLE_SECONDS: f64 = 86_400.0;
 
-/// How the agent's model requests are made.
+/// How the agent requests responses from the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ModelAccess {
     Proctor,
     Itself,
 }
 
-/// The resolved settings as a trial reads them.
+/// The resolved settings, in the form in which trials use them.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Settings {
-    /// The program's digest, if the arm names a program.
+    /// The digest of the program, if the arm sets a program.
     pub program: Option<String>,
     pub command: Vec<String>,
     pub idle_seconds: f64,
     pub own: Map<String, Value>,
 }
 
-/// Checks the settings, copies the program, and replaces its path with its digest.
+/// Checks the settings, copies the program, and replaces the program's path with its digest.
 pub(crate) fn resolve(
     scaffold: &str,
     asks: ModelAccess,
@@ -85,14 +86,14 @@ pub(crate) fn resolve(
         }
     };
     let mut resolved = json!({ PROGRAM: digest, COMMAND: words, IDLE: idle_seconds, OWN: own });
-    // Default rules are omitted, so that existing arms keep their ids.
+    // Leave out default rules, so that existing arms keep their ids.
     if rules != RequestRules::default() {
         resolved[REQUESTS] = json!(rules);
     }
     Ok(resolved.as_object().cloned().unwrap_or_default())
 }
 
-/// Rejects the agent's own keys that look like a misspelled key of the scaffold.
+/// Rejects a key for the agent if it looks like a misspelled key of the scaffold.
 pub(crate) fn reject_misspelled_keys(
     own: &Map<String, Value>,
     keys: &[&str],
@@ -109,7 +110,7 @@ pub(crate) fn reject_misspelled_keys(
     Ok(())
 }
 
-/// Returns the value of `idle_seconds`, or the default.
+/// Returns the value of `idle_seconds`. If it is not set, returns the default.
 pub(crate) fn parse_idle_seconds(given: Option<&Value>) -> Result<f64, SettingError> {
     let Some(value) = given else { return Ok(DEFAULT_IDLE_SECONDS) };
     let seconds = value.as_f64().filter(|seconds| (1.0..=MAX_IDLE_SECONDS).contains(seconds));
@@ -120,7 +121,7 @@ pub(crate) fn parse_idle_seconds(given: Option<&Value>) -> Result<f64, SettingEr
     })
 }
 
-/// Returns the table `requests`, or the default.
+/// Returns the rules in the table `requests`. If there is no table, returns the default rules.
 pub(crate) fn parse_request_rules(given: Option<Value>) -> Result<RequestRules, SettingError> {
     let Some(table) = given else { return Ok(RequestRules::default()) };
     serde_path_to_error::deserialize(table).map_err(|error| SettingError {
@@ -130,13 +131,13 @@ pub(crate) fn parse_request_rules(given: Option<Value>) -> Result<RequestRules, 
     })
 }
 
-/// Returns the rules in resolved settings. By default, each of the agent's requests is a step.
+/// Returns the rules in resolved settings. By default, each request from the agent is a step.
 pub(crate) fn resolved_rules(resolved: &Map<String, Value>) -> Value {
     resolved.get(REQUESTS).cloned().unwrap_or_else(|| json!(RequestRules::default()))
 }
 
 impl Settings {
-    /// Parses the output of [`resolve`].
+    /// Parses settings that [`resolve`] returned.
     pub(crate) fn from_resolved(resolved: &Map<String, Value>) -> Result<Self, String> {
         let command = resolved.get(COMMAND).and_then(Value::as_array);
         let words = command.into_iter().flatten().filter_map(Value::as_str);

@@ -1,7 +1,7 @@
-"""Builds the wheel with maturin so that it runs with glibc 2.28 and newer.
+"""Builds the wheel with maturin, so that it runs with glibc 2.28 or newer.
 
-zig links against the symbols of glibc 2.28. Set PROCTOR_WHEEL_NATIVE=1 to link against this machine's glibc, which builds
-faster. Set MATURIN_PEP517_ARGS to choose maturin's arguments yourself.
+zig links against the symbols of glibc 2.28. Set PROCTOR_WHEEL_NATIVE=1 to link against this machine's glibc, which is
+faster. Set MATURIN_PEP517_ARGS to use your own arguments for maturin.
 """
 
 from __future__ import annotations

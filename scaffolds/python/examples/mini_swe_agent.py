@@ -1,4 +1,4 @@
-"""mini-swe-agent's own agent and prompts, unchanged, with Proctor's environment and model.
+"""Runs mini-swe-agent's own agent and prompts, unchanged, with Proctor's environment and model.
 
 pip install --no-deps mini-swe-agent==2.4.6
 pip install jinja2 pydantic pyyaml platformdirs python-dotenv requests rich tenacity typer
@@ -20,7 +20,7 @@ def drive(session: proctor.Session) -> None:
         Environment(session),
         system_template=prompts["system_template"],
         instance_template=prompts["instance_template"],
-        # Proctor enforces the limits.
+        # Proctor enforces the limits, so the agent's own limits are disabled.
         step_limit=0,
         cost_limit=0,
     )

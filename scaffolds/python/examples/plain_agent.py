@@ -1,4 +1,4 @@
-"""A complete agent: call the model, run its calls, repeat."""
+"""A complete agent: call the model, run its tool calls, repeat."""
 
 from __future__ import annotations
 

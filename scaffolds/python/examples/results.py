@@ -1,4 +1,4 @@
-"""Runs a configuration, then prints resolved rates, a comparison of the arms, and why trials failed."""
+"""Runs a configuration, then prints the resolved rates, a comparison of the arms, and why trials failed."""
 
 from __future__ import annotations
 

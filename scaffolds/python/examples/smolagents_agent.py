@@ -1,4 +1,4 @@
-"""A smolagents agent that brings its own client: it calls the model at ``session.openai_base_url``.
+"""A smolagents agent with its own client, which calls the model at ``session.openai_base_url``.
 
 pip install 'smolagents[openai]==1.26.0'
 """
@@ -26,7 +26,7 @@ def drive(session: proctor.Session) -> None:
         api_base=session.openai_base_url,
         api_key=session.api_key,
     )
-    # Proctor ends the trial at its own limits.
+    # Proctor ends the trial at its own limits, so the agent needs none.
     agent = ToolCallingAgent(tools=[tool(shell)], model=model, max_steps=10_000)
     agent.run(f"{session.brief.statement}\n\nThe code is in {session.brief.workdir}.")
     session.submit()

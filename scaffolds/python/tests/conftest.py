@@ -1,4 +1,4 @@
-"""The binary under test: PROCTOR_BINARY, or the debug build of this repository."""
+"""Selects the binary under test: PROCTOR_BINARY, or the debug build of this repository."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEBUG = ROOT / "target" / "debug" / "proctor"
 
 @pytest.fixture(scope="session", autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Provides a clean home directory and a cache shared by all tests."""
+    """Sets a clean home directory and a cache for all tests."""
     binary = os.environ.get("PROCTOR_BINARY") or str(DEBUG)
     if not os.access(binary, os.X_OK):
         raise RuntimeError(f"{binary} is missing: cargo build -p proctor, or set PROCTOR_BINARY")
@@ -36,6 +36,6 @@ def has(*words: str) -> bool:
 
 
 def needs(*words: str) -> pytest.MarkDecorator:
-    """Skips with a binary of an earlier version, unless PROCTOR_TEST_ALL is set, as in CI."""
+    """Skips a test if the binary is too old, unless PROCTOR_TEST_ALL is set, as in CI."""
     skip = not os.environ.get("PROCTOR_TEST_ALL") and not has(*words)
     return pytest.mark.skipif(skip, reason=f"this binary has no {' '.join(words)}")

@@ -1,4 +1,4 @@
-"""The examples with the agents' own libraries, as `python:` arms. CI installs the libraries; elsewhere they may be missing."""
+"""Runs the examples as `python:` arms with the agents' libraries. CI installs these; otherwise they may be missing."""
 
 from __future__ import annotations
 

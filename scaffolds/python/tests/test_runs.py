@@ -189,7 +189,7 @@ def test_progress_is_drawn_without_disturbing_the_run(
 
 
 def program(folder: Path, text: str) -> str:
-    """An agent's folder for `scaffold = "process"`: the package beside the agent's file."""
+    """Creates an agent's folder for `scaffold = "process"`, with the package next to the agent's file."""
     source = Path(proctor.__file__).parent
     shutil.copytree(source, folder / "agent/lib/proctor", ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "agent/agent.py").write_text(text)

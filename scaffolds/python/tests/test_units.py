@@ -70,7 +70,7 @@ def test_an_endpoint_error_has_the_whole_message() -> None:
     error = _incomplete(run, halted)
     assert isinstance(error, proctor.EndpointError)
     assert error.message == f"2 of 2 trials have no verdict: {fault}"
-    # Nothing has started: the line of the binary is all that there is.
+    # If no trial was started, the line from the binary is the only information.
     trials.pop(0)
     assert _incomplete(run, halted).message == f"1 of 1 trials have no verdict: {halted}"
 
@@ -94,7 +94,7 @@ def test_a_binary_of_another_version_is_rejected(
             proctor.binary()
         assert says in str(error.value)
         assert error.value.hint
-    # An installed package and its binary have one version.
+    # An installed package and its binary have the same version.
     monkeypatch.setattr(_binary, "version", lambda: "0.2.0")
     monkeypatch.setenv("PROCTOR_BINARY", _binary_that_says(tmp_path / "other", "proctor 0.3.0"))
     with pytest.raises(proctor.BinaryError, match="0.3.0.*needs 0.2.0"):
@@ -147,7 +147,7 @@ def test_progress_counts_trials() -> None:
         bar.take(event)
     text = bar.text()
     assert "1/4 graded, 1 resolved, 1 running, $0.50" in text
-    # A file is no terminal: nothing is drawn over itself.
+    # A file is not a terminal, so the bar is not redrawn.
     assert stream.getvalue() == ""
 
 
@@ -285,7 +285,7 @@ def test_ask_takes_both_forms_of_messages_and_returns_a_message() -> None:
     assert second["messages"][0]["tool_calls"] == [
         {"id": "c0", "name": "shell", "arguments": "{}"}
     ]
-    # The model's turn goes back as it came.
+    # The model's turn is sent back unchanged.
     assert second["messages"][1]["extra"] == {"reasoning_content": "hm"}
     assert second["messages"][1]["native"] == {"api": "chat", "items": []}
     assert second["messages"][2] == {"role": "tool", "call_id": "c1", "content": "out"}
@@ -302,7 +302,7 @@ def test_errors_are_refusals_or_the_end_of_the_trial() -> None:
         opened.ask([{"role": "user", "content": "x"}])
     assert ended.value.reason == "budget"
     assert not isinstance(ended.value, Exception)
-    # Nothing more is sent.
+    # After the end of the trial, no more requests are sent.
     with pytest.raises(proctor.TrialOver):
         opened.shell("ls")
     assert len(requests(sent)) == 2
@@ -319,7 +319,7 @@ def test_edit_replaces_one_text_alone() -> None:
 
 
 def drive(tmp_path: Path, text: str, *replies: dict[str, Any]) -> subprocess.CompletedProcess[str]:
-    """Runs the driver as Proctor does, with canned replies."""
+    """Runs the driver in the same way as Proctor, with prepared replies."""
     file = tmp_path / "agent.py"
     file.write_text(text)
     lines = [FIRST, *({"jsonrpc": "2.0", "id": 1, **reply} for reply in replies)]

@@ -1,18 +1,18 @@
 #!/bin/sh
-# A made-up agent: a shell script with curl. `$1` selects its behaviour.
+# A fake agent: a shell script that uses curl. `$1` selects its behavior.
 mode=$1
 messages="{\"role\":\"user\",\"content\":$(cat "$HOME/prompt.json")}"
 tools='[{"type":"function","function":{"name":"shell","description":"d","parameters":{"type":"object","properties":{"command":{"type":"string"}}}}}]'
 
-# Sends one request: sets $status, and writes the response to $HOME/answer.
+# Sends one request. Sets $status, and writes the response to $HOME/answer.
 ask() {
     printf '{"model":"%s","messages":[%s],"tools":%s}' "$MODEL" "$messages" "$tools" >"$HOME/body"
-    # curl omits a header without a value: only a sub-agent sends it.
+    # curl omits a header that has no value, so only a sub-agent sends this one.
     status=$(curl -sS -o "$HOME/answer" -w '%{http_code}' -H "authorization: Bearer $TOKEN" \
         -H "x-agent-id: $agent" -H 'content-type: application/json' -d "@$HOME/body" "$ENDPOINT/v1/chat/completions")
 }
 
-# Runs the response's command. Fails if the response has no command.
+# Runs the command in the response. Fails if there is none.
 act() {
     id=$(sed -n 's/.*"tool_calls":\[{"id":"\([^"]*\)".*/\1/p' "$HOME/answer")
     line=$(sed -n 's/.*\\"command\\":\\"\([^"\\]*\)\\".*/\1/p' "$HOME/answer")
@@ -38,13 +38,13 @@ loop) ask; echo "Loop detected" >&2; exit 0 ;;
 record) ask; echo '{"type":"error","message":"Too many turns: 3"}'; exit 0 ;;
 # Prints the model's response.
 says) ask; cat "$HOME/answer" ;;
-# Does nothing if the repository has settings for it. Needs the information in AGENTS.md.
+# Does nothing if the repository contains settings for this agent. Needs the information in AGENTS.md.
 heeds)
     [ -e .my-cli.json ] || [ -e .my-cli/hooks/pre.sh ] && { ask; exit 0; }
     grep -q KNOWN AGENTS.md || exit 9
     solve
     ;;
-# Its prompt is its second argument, or is in the file that the argument names.
+# The prompt is the second argument, or it is in the file that the argument names.
 told)
     if [ -f "$HOME/prompt.md" ]; then
         [ "$(wc -c <"$HOME/prompt.md")" -gt 200000 ] || exit 8
@@ -54,25 +54,25 @@ told)
     fi
     solve
     ;;
-# Writes a long line without a line feed to standard error.
+# Writes a long line, without a line feed at its end, to standard error.
 noisy) head -c 100000 /dev/zero | tr '\0' x >&2; solve ;;
 # A sub-agent sends a request after each of the main agent's responses.
 helps) while ask && [ "$status" = 200 ] && act; do agent=h1; ask; agent=; done ;;
 empty) ask ;;
-# Its tools run for longer than the idle limit.
+# Runs tools for longer than the idle limit.
 works) ask; act; for i in 1 2 3 4 5 6; do sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'; done; solve ;;
-# Leaves a process in a separate session behind.
+# Leaves behind a process in a session of its own.
 daemon) setsid sh -c 'sleep 1000' & solve ;;
-# Always exits with success.
+# Always exits with status 0.
 shrugs) solve || true; exit 0 ;;
-# Keeps sending requests after a rejection, changes the tree, and ignores requests to end.
+# Continues to send requests after a rejection, changes the tree, and ignores signals.
 stubborn)
     trap '' TERM INT HUP
     while ask && [ "$status" = 200 ] && act; do :; done
     echo late >/testbed/late.txt
     while :; do ask; sleep 0.1; done
     ;;
-# Requests one stream and exits with an error, without printing the endpoint's error.
+# Requests one stream and exits with an error, without printing the error from the endpoint.
 streams) tools="$tools,\"stream\":true"; ask; exit 5 ;;
 # Retries forever after a rejection.
 asks_on) while :; do ask; done ;;

@@ -1,11 +1,13 @@
-//! An agent that ships a copy of the package under test is rejected before any trial starts.
+//! Tests that an agent whose bundle contains a copy of the package under test is rejected before
+//! any trial starts.
 
 use std::fs;
 
 use crate::stage::{Stage, root};
 
-/// Writes a configuration with the demo tasks, a built-in arm, and an agent whose bundle contains `files`
-/// among its packages. Returns the paths of the configuration and of the future run directory.
+/// Writes a configuration with the demo tasks, an arm with a built-in scaffold, and an agent whose
+/// bundle contains `files` among its packages. Returns the paths of the configuration and of the
+/// run directory to create.
 fn write_config(stage: &Stage, files: &[(&str, &str)]) -> (String, String) {
     for (path, text) in files {
         let path = stage.path("packages").join(path);
@@ -35,7 +37,7 @@ fn rejection_text(stage: &Stage, files: &[(&str, &str)]) -> String {
     let (config, out) = write_config(stage, files);
     let ended = stage.run(["run", &config, "--out", &out], 2);
     assert!(!stage.path("run").exists(), "the run began");
-    // The bundle now exists, so a dry run rejects it too.
+    // Now that the bundle is built, a dry run also rejects it.
     let looked = stage.run(["run", &config, "--dry-run"], 2);
     let said = |bytes: &[u8]| {
         let text = String::from_utf8_lossy(bytes).into_owned();
@@ -59,7 +61,7 @@ fn agent_with_the_package_under_test_is_rejected() {
     assert!(!said.contains("plain"), "{said}");
 }
 
-/// The copy has a different name and is part of an unrelated package.
+/// The copy has another name and is in an unrelated package.
 #[test]
 fn renamed_copy_of_the_solution_in_a_bundle_is_detected() {
     let stage = Stage::new();

@@ -1,5 +1,6 @@
-//! Real agents whose endpoint has problems or whose token budget runs out. Two agents by default.
-//! `PROCTOR_TIER=full` or `PROCTOR_AGENTS=all` runs all of them, with a silence of 60 s.
+//! Tests real agents whose endpoint has problems or whose token budget is used up. By default, two
+//! agents run. `PROCTOR_TIER=full` or `PROCTOR_AGENTS=all` runs all of them, with a silence of 60
+//! s.
 
 use std::{
     collections::BTreeMap,
@@ -17,15 +18,15 @@ use super::{
 };
 use crate::stage::{Stage, events};
 
-/// A silence longer than the gateway waits for response headers for any client
-/// (`configs/gateway-server.toml`).
+/// How long the endpoint is silent: longer than the gateway lets any client wait for response
+/// headers (`configs/gateway-server.toml`).
 const SILENCE_SECONDS: f64 = 25.0;
-/// The silence if all agents are run.
+/// How long the endpoint is silent if all agents are run.
 const FULL_SILENCE_SECONDS: f64 = 60.0;
 const KEY: &str = "sk-planted-5d1c0a7be94f42d3";
 const STEP_TOKENS: u64 = 120;
 
-/// Endpoint problems that replace the model's second response.
+/// Endpoint problems that the model's second response is replaced with.
 fn fault_responses() -> BTreeMap<&'static str, Value> {
     let silence = if should_run_all() { FULL_SILENCE_SECONDS } else { SILENCE_SECONDS };
     BTreeMap::from([
@@ -39,7 +40,7 @@ fn fault_responses() -> BTreeMap<&'static str, Value> {
     ])
 }
 
-/// Plans the comparison's arms once for each problem, with scripts that contain it.
+/// Plans one run of the comparison's arms for each problem. The scripts contain the problem.
 fn plan_fault_run(
     stage: &Stage,
     runtime: &tokio::runtime::Runtime,

@@ -1,4 +1,4 @@
-//! A shell script with curl as an agent, described by a user's manifest.
+//! Tests an agent that is a shell script with curl and that a user's manifest defines.
 
 use std::path::PathBuf;
 
@@ -7,18 +7,18 @@ use serde_json::{Value, json};
 
 use crate::stage::{DEMO_SOLUTION, Stage, find_files, has_docker, root};
 
-/// Returns a command without quotes that solves the demo task.
+/// Returns a command that solves the demo task and contains no quotes.
 fn solve_command() -> String {
     format!("echo {} | base64 -d | sh", BASE64_STANDARD.encode(DEMO_SOLUTION))
 }
 
-/// The behavior of one arm of the fake agent, and the model that it uses.
+/// An arm of the fake agent: its behavior and its model.
 struct ArmSpec {
     name: &'static str,
     mode: &'static str,
     model: &'static str,
     budget: &'static str,
-    /// More keys of the arm, one per line.
+    /// Additional keys of the arm, one per line.
     keys: &'static str,
 }
 
@@ -26,7 +26,7 @@ fn arm_spec(name: &'static str, mode: &'static str, model: &'static str) -> ArmS
     ArmSpec { name, mode, model, budget: "steps = 20", keys: "" }
 }
 
-/// Runs one arm for each spec, on the demo's first task.
+/// Runs one arm for each spec on the demo's first task.
 fn run(stage: &Stage, kind: &str, ways: &[ArmSpec], status: i32) -> PathBuf {
     let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
@@ -91,7 +91,7 @@ mode = "solve"
     let cut = json!({"kind": "truncate", "times": 0});
     let script = json!({"conversation": [
         conversation("solves", json!([call("ls numerals"), call(&solve_command()), {"content": "Done."}]), false),
-        // The response's only token ends the turn.
+        // The only token of the response is the one that ends the turn.
         conversation("empty", json!([{"content": "", "usage": {"input": 100, "output": 1}}]), false),
         conversation("goes-on", json!([call("echo one >> /testbed/steps.txt")]), true),
         conversation("no-key", json!([{"content": "x", "fault": [fault]}]), true),
@@ -125,7 +125,7 @@ mode = "solve"
     out
 }
 
-/// Returns an arm's row in the report, and its events.
+/// Returns an arm's row in the report and the events of its trial.
 fn arm_row_and_events(stage: &Stage, out: &std::path::Path, arm: &str) -> (Value, Vec<Value>) {
     let report = stage.report(out);
     let arms = report["arms"].as_array().unwrap();
@@ -143,7 +143,7 @@ fn events_of_kind<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| event["kind"] == kind).collect()
 }
 
-/// Runs all endings, one arm each.
+/// Runs an arm for each ending.
 fn check_endings(kind: &str) {
     let stage = Stage::new();
     let ways = [
@@ -173,7 +173,7 @@ fn check_endings(kind: &str) {
         ("approval", "scaffold_exited", Some("approval"), false),
         ("loop", "scaffold_exited", Some("loop"), false),
         ("record", "scaffold_exited", Some("finished"), false),
-        // If the model's text matches an exit pattern, that does not count as an exit of the agent.
+        // If the model's text matches an exit pattern, this must not count as the agent's own exit.
         ("says", "submitted", None, false),
         ("told", "submitted", None, true),
         ("noisy", "submitted", None, true),
@@ -189,7 +189,8 @@ fn check_endings(kind: &str) {
         assert_eq!(row["why"].is_string(), outcome == "scaffold_exited", "{arm}: {row:#}");
         let steps = events_of_kind(&events, "model_answered").len();
         assert_eq!(row["steps"], steps, "{arm}");
-        // The agent's output and the log that its manifest names are stored next to the trajectory.
+        // The agent's output, and the log that its manifest specifies, are stored next to the
+        // trajectory.
         let kept = find_files(&out.join("trials"), "stdout.log").len();
         assert_eq!(kept, ways.len(), "{arm}");
     }
@@ -209,7 +210,7 @@ fn check_endings(kind: &str) {
         let patch = read_patch(&stage, &out, arm);
         assert!(!patch.contains("late"), "{arm}: {patch}");
         assert_eq!(patch.matches("+one").count(), 3, "{arm}: {patch}");
-        // Each step has a snapshot, which budget curves need.
+        // Each step has a snapshot, which is needed to compute curves.
         let steps: Vec<_> = events_of_kind(&events, "snapshot_taken")
             .iter()
             .filter_map(|event| event["step"].as_u64())
@@ -218,8 +219,8 @@ fn check_endings(kind: &str) {
     }
 }
 
-/// Checks that each of the model's tool calls is recorded with its output, at the step that made
-/// the call.
+/// Checks that each tool call of the model is recorded with its output, at the step that made the
+/// call.
 fn check_recorded_tools(events: &[Value]) {
     let (called, returned) =
         (events_of_kind(events, "tool_called"), events_of_kind(events, "tool_returned"));
@@ -230,7 +231,7 @@ fn check_recorded_tools(events: &[Value]) {
     assert_eq!(called[0]["call_id"], returned[0]["call_id"]);
 }
 
-/// Checks that at most 5 s pass between the first rejected request and the patch.
+/// Checks that the trial ends at most 5 s after the first rejected request.
 fn check_immediate_end(arm: &str, events: &[Value]) {
     let at = |event: &Value| event["t_mono"].as_f64().unwrap();
     let served = events_of_kind(events, "request_served");
@@ -250,7 +251,7 @@ fn read_patch(stage: &Stage, out: &std::path::Path, arm: &str) -> String {
     std::fs::read_to_string(&patches[0]).unwrap()
 }
 
-/// An agent that exits before its first response says nothing about the model.
+/// If an agent exits before the first response, this says nothing about the model.
 #[test]
 fn agent_without_a_request_is_not_scored() {
     let stage = Stage::new();
@@ -272,7 +273,7 @@ fn docker_each_ending_has_its_outcome() {
     }
 }
 
-/// The demo task, with agent settings and instructions in its repository.
+/// Returns the demo task with a repository that contains settings and instructions for agents.
 fn task_with_settings(stage: &Stage) -> Value {
     let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
@@ -287,8 +288,8 @@ fn task_with_settings(stage: &Stage) -> Value {
     task
 }
 
-/// An agent that would obey the repository's settings does not see them. But they are in the graded tree
-/// and in every step's tree.
+/// Checks that an agent that would follow the repository's settings does not see them, and that the
+/// graded tree and every step's tree contain them.
 fn check_ignored_settings(kind: &str) {
     let stage = Stage::new();
     let task = task_with_settings(&stage);
@@ -324,8 +325,8 @@ fn check_ignored_settings(kind: &str) {
         }
         assert!(!read_patch(&stage, &out, arm).contains("my-cli"), "{arm}");
     }
-    // At a limit, the graded tree is that of the last step, which was captured while the files were
-    // hidden.
+    // If a limit ends the trial, the graded tree is that of the last step, which was captured while
+    // the files were hidden.
     let (row, _) = arm_row_and_events(&stage, &out, "limit");
     assert_eq!(row["outcome"], "budget_steps", "{row:#}");
     assert_eq!(read_patch(&stage, &out, "limit").matches("+one").count(), 2);
@@ -343,7 +344,7 @@ fn docker_repository_settings_are_ignored_but_stay_in_the_tree() {
     }
 }
 
-/// Linux rejects a program argument of 128 KiB.
+/// Linux rejects program arguments of 128 KiB or more.
 #[test]
 fn long_statement_reaches_the_agent() {
     let stage = Stage::new();
@@ -359,7 +360,8 @@ fn long_statement_reaches_the_agent() {
     assert!(noted.iter().any(|event| event["note"]["prompt_in_file"].is_string()), "{noted:#?}");
 }
 
-/// Requests of a sub-agent are recorded as steps with its name. A limit on main steps ignores them.
+/// Requests from a sub-agent are recorded as steps with the sub-agent's name. A limit on main steps
+/// does not count them.
 #[test]
 fn sub_agent_requests_are_separate_steps() {
     let stage = Stage::new();
@@ -373,7 +375,8 @@ fn sub_agent_requests_are_separate_steps() {
     assert_eq!(who, [None, Some("h1"), None, Some("h1"), None], "{served:#?}");
 }
 
-/// An endpoint fault stays an infrastructure fault without a score, no matter how the agent handles it.
+/// An endpoint fault remains an infrastructure fault without a score, whatever the agent does about
+/// it.
 #[test]
 fn endpoint_fault_seen_by_the_agent_stays_a_fault() {
     let met = [
@@ -391,7 +394,8 @@ fn endpoint_fault_seen_by_the_agent_stays_a_fault() {
     }
 }
 
-/// An agent setting changes the arm, but the manifest's folder does not. A mistake is reported at its key.
+/// A setting for the agent changes the arm, but the folder of the manifest does not. A mistake is
+/// reported with its key.
 #[test]
 fn arm_id_depends_on_settings_and_not_on_paths() {
     let plan = |folder: &str, lines: &str, status: i32| {

@@ -1,5 +1,5 @@
-//! Searches agents' processes for a key: memory, environment variables, and the files in `HOME` and the work
-//! directory.
+//! Searches the processes of agents for a key: their memory, environment variables, and the files
+//! in `HOME` and the work directory.
 
 use std::{
     collections::BTreeMap,
@@ -11,21 +11,22 @@ use std::{
     time::Duration,
 };
 
-/// Set in the environment of every external agent, which identifies its processes.
+/// A variable in the environment of every external agent, by which its processes are identified.
 const AGENT_HOME: &[u8] = b"HOME=/tmp/agent-home";
 const PAGE_BYTES: u64 = 4096;
 
-/// Results of searching one agent's processes.
+/// The result of searching the processes of one agent.
 #[derive(Debug, Default)]
 pub struct SearchResult {
-    /// Number of processes whose memory contained their own `HOME`, which proves that the search works.
+    /// Number of processes in whose memory their own `HOME` was found, which shows that the search
+    /// works.
     pub controls: usize,
     /// Places where the key was found.
     pub found: Vec<String>,
 }
 
-/// Searches all agents on the machine whose environment names a bundle's program, until `is_over`. Keyed by
-/// agent name.
+/// Searches the processes of all agents on the machine that run a bundle's program, until `is_over`
+/// returns `true`. Returns the results by agent name.
 pub fn watch_agents(key: &str, is_over: &dyn Fn() -> bool) -> BTreeMap<String, SearchResult> {
     let mut seen: BTreeMap<String, SearchResult> = BTreeMap::new();
     let mut looked: BTreeMap<(u32, u64), usize> = BTreeMap::new();
@@ -38,7 +39,7 @@ pub fn watch_agents(key: &str, is_over: &dyn Fn() -> bool) -> BTreeMap<String, S
             let folder = entry.path();
             let Ok(variables) = fs::read(folder.join("environ")) else { continue };
             let Some(agent) = agent_scaffold(&folder, &variables) else { continue };
-            // Search each process early and again whenever it has grown.
+            // Search each process early, and again whenever its memory has grown.
             let pages = resident_pages(&folder);
             let times = looked.entry((pid, pages / 8192)).or_default();
             *times += 1;
@@ -53,7 +54,7 @@ pub fn watch_agents(key: &str, is_over: &dyn Fn() -> bool) -> BTreeMap<String, S
     seen
 }
 
-/// Returns the scaffold that a process belongs to.
+/// Returns the scaffold that a process belongs to, if there is one.
 fn agent_scaffold(folder: &Path, variables: &[u8]) -> Option<String> {
     if !variables.split(|byte| *byte == 0).any(|one| one == AGENT_HOME) {
         return None;
@@ -97,8 +98,8 @@ fn search_process(folder: &Path, key: &[u8], looks: &mut SearchResult) {
     }
 }
 
-/// Reads every private page of the process. Shared file mappings are skipped: the files themselves are
-/// searched.
+/// Reads every private page of a process. Skips shared file mappings, because the files themselves
+/// are searched.
 fn for_each_page(folder: &Path, each: &mut dyn FnMut(&str, &[u8])) {
     let (Ok(maps), Ok(mem), Ok(mut pages)) = (
         fs::read_to_string(folder.join("maps")),
@@ -118,8 +119,8 @@ fn for_each_page(folder: &Path, each: &mut dyn FnMut(&str, &[u8])) {
         if !rights.starts_with("rw") {
             continue;
         }
-        // Programs never touch most of the address space that they reserve, so read only pages that
-        // the page map lists.
+        // Programs never use most of the address space that they reserve, so read only pages that
+        // the page map lists as present.
         let mut bits = vec![0; ((end - start) / PAGE_BYTES * 8) as usize];
         if pages.seek(SeekFrom::Start(start / PAGE_BYTES * 8)).is_err()
             || pages.read_exact(&mut bits).is_err()

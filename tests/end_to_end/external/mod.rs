@@ -1,5 +1,5 @@
-//! Tests command-line agents: a fake one that misbehaves in every way, and real ones from their
-//! packages.
+//! Tests command-line agents: a fake agent that misbehaves in every possible way, and real agents
+//! from their packages.
 
 mod bundled_packages;
 mod endpoint_faults;

@@ -1,6 +1,7 @@
-//! Real agents from their packages, with scripted models: the arms of `configs/scaffold-comparison.toml`.
+//! Tests real agents from their packages with scripted models. The arms are those of
+//! `configs/scaffold-comparison.toml`.
 //!
-//! By default two of them run, whose bundles are one program each. `PROCTOR_TIER=full` or
+//! By default, two agents run, each of whose bundles is a single program. `PROCTOR_TIER=full` or
 //! `PROCTOR_AGENTS=all` runs all eight.
 
 use std::path::{Path, PathBuf};
@@ -14,15 +15,16 @@ use crate::{
 
 const COMPARISON_CONFIG: &str = "scaffold-comparison.toml";
 const COMPARISON_SCRIPT: &str = "configs/scripts/scaffold-comparison.toml";
-/// Both download and start quickly, and use wire formats that differ from the model's.
+/// Both agents download and start quickly, and their wire formats differ from the model's.
 const CI_SCAFFOLDS: [&str; 2] = ["claude-code", "codex"];
 
-/// Whether all agents should run.
+/// Returns whether to run all agents.
 pub fn should_run_all() -> bool {
     std::env::var("PROCTOR_AGENTS").map_or_else(|_| is_full(), |asked| asked == "all")
 }
 
-/// Returns the comparison with the selected arms and absolute task paths, and the script of its models.
+/// Returns the comparison, with the selected arms and absolute task paths, and the script for its
+/// models.
 pub fn load_comparison(kind: &str) -> (toml::Table, toml::Table) {
     load_shipped(COMPARISON_CONFIG, kind)
 }
@@ -51,8 +53,8 @@ fn write_shipped_config(stage: &Stage, name: &str, kind: &str) -> (String, Vec<S
     write_config(stage, config, &root().join(COMPARISON_SCRIPT))
 }
 
-/// Writes the configuration with only the models of its arms, which the script plays. Returns its path and
-/// the arms' names.
+/// Writes the configuration, limited to the models that its arms use. The script plays these
+/// models. Returns the configuration's path and the names of the arms.
 fn write_config(stage: &Stage, mut config: toml::Table, script: &Path) -> (String, Vec<String>) {
     let arms = config["arms"].as_array().unwrap();
     let of = |key: &str| -> Vec<String> {
@@ -84,7 +86,7 @@ fn run_config(
     arm_rows(stage, &out, names)
 }
 
-/// Writes the demo task with an image that has neither Node nor pip.
+/// Writes the demo task with an image that contains neither Node nor pip.
 fn write_bare_image_task(stage: &Stage) -> PathBuf {
     let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
@@ -97,7 +99,7 @@ fn write_bare_image_task(stage: &Stage) -> PathBuf {
     stage.write_file("image.jsonl", &format!("{task}\n"))
 }
 
-/// Returns each arm's row in the report and the journal of its only trial.
+/// Returns each arm's row in the report, with the journal of the arm's only trial.
 pub fn arm_rows(stage: &Stage, out: &Path, names: &[String]) -> Vec<(Value, PathBuf)> {
     let report = stage.report(out);
     let of = |name: &String| {
@@ -111,8 +113,8 @@ pub fn arm_rows(stage: &Stage, out: &Path, names: &[String]) -> Vec<(Value, Path
     names.iter().map(of).collect()
 }
 
-/// Checks that each agent solves the task with its own tool, and that its record looks like that of
-/// a built-in loop.
+/// Checks that each agent solves the task with its own tools, and that the record contains the same
+/// events as that of a built-in loop.
 fn check_solved(name: &str, kind: &str) {
     let stage = Stage::new();
     for (row, journal) in run_shipped(&stage, name, kind, &[]) {
@@ -131,15 +133,15 @@ fn check_solved(name: &str, kind: &str) {
     }
 }
 
-/// A limit of three steps allows three responses. Then the agent is stopped at once, and its work is
-/// graded.
+/// A limit of three steps allows three responses. After that, the agent is stopped immediately, and
+/// its work is graded.
 #[test]
 fn limit_ends_a_real_agent_at_once() {
     let stage = Stage::new();
     for (row, journal) in run_shipped(&stage, COMPARISON_CONFIG, "native", &["budget.steps=3"]) {
         let shown = journal.display();
         assert_eq!(row["outcome"], "budget_steps", "{shown}: {row:#}");
-        // The script edits in its second step.
+        // The script edits a file in its second step.
         assert_eq!(row["resolved"], true, "{shown}: {row:#}");
         let served = events(&journal, "request_served");
         let answered = served.iter().filter(|one| one["status"] == 200).count();
@@ -151,7 +153,7 @@ fn limit_ends_a_real_agent_at_once() {
     }
 }
 
-/// Repository files that would disable an agent's shell or end the agent at its first step.
+/// Files in the repository that would disable an agent's shell or end the agent at its first step.
 const HOSTILE_FILES: [(&str, &str); 8] = [
     (
         ".claude/settings.json",
@@ -179,7 +181,7 @@ const HOSTILE_FILES: [(&str, &str); 8] = [
     ),
 ];
 
-/// Writes the demo task with those files and a statement of 200 KB.
+/// Writes the demo task with these files and with a statement of 200 KB.
 fn write_hostile_task(stage: &Stage) -> PathBuf {
     let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
@@ -197,8 +199,8 @@ fn write_hostile_task(stage: &Stage) -> PathBuf {
     stage.write_file("hostile.jsonl", &format!("{task}\n"))
 }
 
-/// Agents work despite hostile repository settings, a long statement, a command that names `curl`, and 100 KB
-/// of standard error.
+/// Agents must solve the task despite malicious settings in the repository, a long statement, a
+/// command that contains `curl`, and 100 KB of output on standard error.
 #[test]
 fn real_agents_solve_a_hostile_task() {
     let stage = Stage::new();
@@ -223,7 +225,7 @@ fn real_agents_solve_a_hostile_task() {
     }
 }
 
-/// The agent's own prompt almost fills the context window.
+/// The agent's own prompt fills nearly the whole context window.
 #[test]
 fn real_agents_solve_a_task_in_a_small_window() {
     let stage = Stage::new();
@@ -244,7 +246,7 @@ fn real_agents_solve_a_task() {
     check_solved(COMPARISON_CONFIG, "native");
 }
 
-/// Runs each agent on endpoints with all four wire formats, which the gateway translates.
+/// Runs each agent on endpoints of all four wire formats. The gateway translates the requests.
 #[test]
 fn real_agents_solve_a_task_on_every_format() {
     check_solved("scaffold-formats.toml", "native");
@@ -257,8 +259,8 @@ fn docker_real_agents_solve_a_task() {
     }
 }
 
-/// Runs the same test in containers if all agents are selected. The translation does not depend on the
-/// back end.
+/// If all agents are selected, runs the same test in containers. The translation does not depend on
+/// the back end.
 #[test]
 fn docker_real_agents_solve_a_task_on_every_format() {
     if should_run_all() && has_docker("docker_real_agents_solve_a_task_on_every_format") {

@@ -1,4 +1,5 @@
-//! The benchmark's own harness, installed from PyPI, run on the same patches in the same images.
+//! Runs the benchmark's own harness, which is installed from PyPI, on the same patches in the same
+//! images.
 
 use std::{fs, path::PathBuf, process::Command};
 
@@ -8,11 +9,13 @@ use super::rows::SolvedRow;
 use crate::not_run::not_run;
 use crate::stage::{Stage, cache, root};
 
-/// The harness declares Python 3.12 as required, but the parts used here also run on 3.11.
+/// The harness declares that it requires Python 3.12, but the parts that are used here also run on
+/// 3.11.
 const HARNESS_REQUIREMENT: &str = "featurebench==0.2.3";
 const DEPENDENCIES: [&str; 2] = ["docker==7.1.0", "pandas==2.2.3"];
 
-/// Returns an interpreter with the harness, created once. `None` if the package index is unreachable.
+/// Returns the path of an interpreter that has the harness installed. It is created only once.
+/// Returns `None` if the package index is unreachable.
 fn harness_python(test: &str) -> Option<PathBuf> {
     let venv = cache().join("featurebench-harness");
     let python = venv.join("bin/python");
@@ -41,7 +44,8 @@ fn harness_python(test: &str) -> Option<PathBuf> {
     Some(python)
 }
 
-/// Returns the harness's verdict on each patch, resolved or not, and its seconds.
+/// Returns, for each patch, whether it is resolved according to the harness, and how many seconds
+/// that took.
 pub fn harness_verdicts(
     test: &str,
     stage: &Stage,

@@ -1,5 +1,5 @@
-//! Builds images like the benchmark's: one per repository, with the whole library installed in development
-//! mode at `/testbed` and copied to `/root/my_repo`.
+//! Builds images like the benchmark's. Each image contains one repository: the whole library,
+//! installed in development mode at `/testbed` and copied to `/root/my_repo`.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use proctor_types::Source;
 
 use crate::stage::cache;
 
-/// A PyPI library whose sdist contains its tests.
+/// A library on PyPI whose sdist contains the tests.
 pub struct Library {
     pub name: &'static str,
     pub repo: &'static str,
@@ -34,7 +34,7 @@ pub const MISTUNE: Library = Library {
     sha256: "2eaf7952af928ca8d33b779762effc1da517b62c6ad85ec8ca957e3b07b9782a",
 };
 
-/// Packages that tests and builds need, as wheels for any Python 3.
+/// Packages that tests and builds need. Each has a wheel that works with any Python 3.
 const WHEELS: [&str; 9] = [
     "pytest==8.4.2",
     "pytest-timeout==2.4.0",
@@ -58,12 +58,12 @@ RUN cd /testbed && \\
 ";
 
 impl Library {
-    /// Returns the image name, in the form that the benchmark's rows use.
+    /// Returns the name of the image, in the same form as in the benchmark's rows.
     pub fn image_name(&self) -> String {
         format!("proctor-test/featurebench-specs_{}-instance_{}", self.name, &self.sha256[..8])
     }
 
-    /// Returns the folder with the unpacked sdist.
+    /// Returns the folder that contains the unpacked sdist.
     pub fn source_folder(&self) -> PathBuf {
         let source = Source::Pypi {
             pypi: self.name.into(),
@@ -79,7 +79,7 @@ impl Library {
         fs::read_to_string(self.source_folder().join(path)).unwrap()
     }
 
-    /// Builds the image. The engine's cache makes later calls fast.
+    /// Builds the image. Later calls are fast because of the engine's cache.
     pub fn build_image(&self) {
         let context = tempfile::tempdir().unwrap();
         let at = |name: &str| context.path().join(name);
@@ -90,12 +90,12 @@ impl Library {
         build
             .args(["build", "-q", "--network", "none", "-t", &self.image_name()])
             .arg(context.path());
-        // Uses the engine's built-in builder, because BuildKit is a plug-in that may be missing.
+        // Use the builder in the engine, because BuildKit is a plug-in that may be missing.
         run_command(build.env("DOCKER_BUILDKIT", "0"));
     }
 }
 
-/// Returns the folder of wheels, which all tests share.
+/// Returns the folder with the wheels, which all tests share.
 fn download_wheels() -> PathBuf {
     let folder = cache().join("featurebench-wheels");
     if folder.is_dir() {
@@ -109,7 +109,7 @@ fn download_wheels() -> PathBuf {
     let mut pip = Command::new(venv.join("bin/pip"));
     pip.args(["download", "-q", "--no-deps", "--only-binary", ":all:", "-d"]).arg(&wheels);
     run_command(pip.args(WHEELS));
-    // Another test may have created the folder first.
+    // If this fails, another test has created the folder first.
     let _ = fs::rename(&wheels, &folder);
     folder
 }

@@ -1,5 +1,5 @@
-//! FeatureBench rows of both levels, made from real libraries and graded on Docker in images like the
-//! benchmark's.
+//! Tests FeatureBench rows of both levels. The rows are made from real libraries and graded on
+//! Docker in images like the benchmark's.
 
 mod harness;
 mod image;
@@ -21,7 +21,7 @@ fn write_dataset(stage: &Stage, made: &[SolvedRow]) -> String {
     stage.write_file("rows.jsonl", &lines.join("\n")).display().to_string()
 }
 
-/// Runs `proctor grade` on predictions and returns its report.
+/// Runs `proctor grade` on predictions. Returns the report.
 fn grade(stage: &Stage, predictions: &str, tasks: &str, sandbox: &str) -> Value {
     let name = Path::new(predictions).file_stem().unwrap().to_str().unwrap();
     let out = stage.path(&format!("graded-{name}"));
@@ -31,7 +31,7 @@ fn grade(stage: &Stage, predictions: &str, tasks: &str, sandbox: &str) -> Value 
     stage.report(Path::new(out))
 }
 
-/// Returns a line of FeatureBench's `output.jsonl`.
+/// Returns a line for FeatureBench's `output.jsonl`.
 fn output_line(made: &SolvedRow, agent: &str, attempt: usize, patch: &str) -> String {
     json!({
         "instance_id": made.id(), "n_attempt": attempt, "model_patch": patch, "agent": agent,
@@ -71,7 +71,7 @@ fn featurebench_gold_resolves_and_noop_does_not_on_docker() {
         }
     }
 
-    // Do the same with the scaffolds in closed sandboxes, and grade the files that they leave.
+    // Run the scaffolds in closed sandboxes too, and grade the files that they leave.
     let config = format!(
         "tasks = [{tasks:?}]\njobs = 2\n[sandbox]\nkind = \"docker\"\n\
          [[arms]]\nname = \"gold\"\nscaffold = \"gold\"\n\
@@ -86,7 +86,7 @@ fn featurebench_gold_resolves_and_noop_does_not_on_docker() {
     assert_eq!(resolved_counts(&report, "noop"), (0, of, json!(0.0)), "{report:#}");
 }
 
-/// Grades the same rows without an engine. Set-up lines build the environment.
+/// Grades the same rows without an engine. Set-up lines build the environments.
 #[test]
 fn featurebench_rows_are_graded_in_native_sandboxes() {
     let stage = Stage::new();
@@ -150,7 +150,7 @@ fn featurebench_output_that_imports_the_original_is_reported_on_docker() {
     let report = grade(&stage, output.to_str().unwrap(), &tasks, "docker");
     let of = made.len() as u64;
     for agent in ["honest/m", "sly/m"] {
-        // This is the benchmark's own number, which the trick does not reduce.
+        // This is what the benchmark itself reports, and the trick does not reduce it.
         assert_eq!(resolved_counts(&report, agent), (of, of, json!(1.0)), "{report:#}");
     }
     let of_arm = |agent: &str, id: &str| {
@@ -177,8 +177,8 @@ fn featurebench_output_that_imports_the_original_is_reported_on_docker() {
     }
 }
 
-/// Compares verdicts with the harness's own code on the same patches in the same images. The
-/// patches are solved, partly solved or cheated.
+/// Compares Proctor's verdicts with those of the harness on the same patches in the same images.
+/// The patches solve the task, solve part of it, or cheat.
 #[test]
 fn featurebench_harness_agrees_on_docker() {
     let name = "featurebench_harness_agrees_on_docker";
@@ -195,8 +195,8 @@ fn featurebench_harness_agrees_on_docker() {
         (&first[1], rows::conftest_patch(false)),
         (lists, lists.trick.clone().unwrap()),
         (lists, lists.solution.clone()),
-        // The installation fails, or there is nothing to install. The harness continues in both
-        // cases.
+        // Either the installation fails, or there is nothing to install. The harness continues in
+        // both cases.
         (lists, lists.solution.replace("+setup(\n", "+raise SystemExit(1)\n")),
         (numbers, rows::without_file(&numbers.solution, "setup.py")),
         (toc, toc.solution.replace("+def add_toc_hook(", "+def add_no_hook(")),
@@ -208,7 +208,7 @@ fn featurebench_harness_agrees_on_docker() {
     let rows: Vec<SolvedRow> =
         rows::level_1_rows().into_iter().chain(rows::level_2_rows()).collect();
     let tasks = write_dataset(&stage, &rows);
-    // Several responses to one task count as attempts.
+    // Several responses to the same task count as attempts.
     let attempt = |at: usize| {
         let before = cases[..at].iter().filter(|(made, _)| made.id() == cases[at].0.id());
         before.count() + 1

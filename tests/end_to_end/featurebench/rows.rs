@@ -1,4 +1,4 @@
-//! Rows like the benchmark's, made by masking functions of real libraries.
+//! Creates rows like the benchmark's by removing functions from real libraries.
 
 use std::{fs, path::Path, process::Command};
 
@@ -14,11 +14,11 @@ setup(
 )
 ";
 
-/// A row, and a patch that solves it.
+/// A row, with a patch that solves it.
 pub struct SolvedRow {
     pub row: Value,
     pub solution: String,
-    /// On level 2, a patch that uses the original library instead of its own code.
+    /// On level 2, a patch that uses the original library instead of code of its own.
     pub trick: Option<String>,
 }
 
@@ -28,10 +28,10 @@ impl SolvedRow {
     }
 }
 
-/// A file's path and its text before and after; `None` if the file does not exist.
+/// A path, and the file's text before and after; `None` if the file does not exist.
 type Edit<'a> = (&'a str, Option<&'a str>, Option<&'a str>);
 
-/// Returns the `git diff` between two states.
+/// Returns the diff between two states, in the format of `git diff`.
 fn diff(edits: &[Edit<'_>]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let git = |args: &[&str]| {
@@ -62,7 +62,7 @@ fn diff(edits: &[Edit<'_>]) -> String {
     git(&["diff", "--cached"])
 }
 
-/// Splits a module's text into the functions and classes with these names, and the rest.
+/// Splits the text of a module. Returns the functions and classes with these names, and the rest.
 fn split_module(text: &str, names: &[&str]) -> (String, String) {
     let (mut taken, mut rest) = (String::new(), String::new());
     let mut inside = false;
@@ -84,7 +84,7 @@ fn split_module(text: &str, names: &[&str]) -> (String, String) {
     (taken, rest)
 }
 
-/// Returns a row with all columns of the published dataset that are the same in every test row.
+/// Returns a row that contains all columns of the published dataset.
 fn dataset_row(library: &Library, test: &str, level: u32, patch: &str, test_patch: &str) -> Value {
     let settings = json!({
         "repository": library.repo, "commit": library.version, "clone_method": "https",
@@ -118,7 +118,7 @@ fn dataset_row(library: &Library, test: &str, level: u32, patch: &str, test_patc
     })
 }
 
-/// Returns a row of level 1: functions are removed from a module, and a test file with them.
+/// Returns a level 1 row, in which functions are removed from a module together with a test file.
 fn level_1_row(
     library: &Library,
     module: &str,
@@ -135,8 +135,8 @@ fn level_1_row(
     SolvedRow { row, solution: diff(&[(module, Some(&masked), Some(&whole))]), trick: None }
 }
 
-/// Returns a row of level 2: a test file imports from `agent_code` what it imported from the
-/// library.
+/// Returns a level 2 row, in which a test file imports from `agent_code` what it originally
+/// imported from the library.
 fn level_2_row(
     library: &Library,
     test: &str,
@@ -157,12 +157,12 @@ fn level_2_row(
         submission(&format!("from .{stem} import {names}\n"), Some((path, None, Some(text))));
     let trick = submission(&format!("from {module} import {names}\n"), None);
     let mut row = dataset_row(library, test, 2, "", &test_patch);
-    // The published rows have no gold.
+    // The published rows don't contain gold patches.
     row["gold"] = json!(solution);
     SolvedRow { row, solution, trick: Some(trick) }
 }
 
-/// Replaces the names where they are used as identifiers.
+/// Replaces the names where they occur as identifiers.
 fn qualify_names(text: &str, names: &[&str]) -> String {
     let mut out = text.to_owned();
     for name in names {
@@ -200,7 +200,7 @@ pub fn level_1_rows() -> Vec<SolvedRow> {
 }
 
 pub fn level_2_rows() -> Vec<SolvedRow> {
-    // The tests use more of the library than the requested functions.
+    // The tests also use functions of the library that are not requested.
     let names = ["parse_int_list", "format_int_list"];
     let (lists, _) = split_module(&BOLTONS.read_file("boltons/strutils.py"), &names);
     let lists = format!("import collections\n\n\n{lists}");
@@ -230,7 +230,7 @@ pub fn level_2_rows() -> Vec<SolvedRow> {
         "boltons.mathutils",
         ("agent_code/numbers.py", &text, &names),
     );
-    // The requested functions work on the library's own objects.
+    // The requested functions operate on objects of the library.
     let names = ["add_toc_hook", "render_toc_ul"];
     let import = "from mistune.toc import add_toc_hook, render_toc_ul\n";
     let test = MISTUNE.read_file("tests/test_hooks.py");
@@ -262,7 +262,7 @@ def striptags(text):
 
 ";
 
-/// Returns a patch that adds a conftest which makes every test pass or every test fail.
+/// Returns a patch that adds a conftest, which makes every test pass or every test fail.
 pub fn conftest_patch(passes: bool) -> String {
     let outcome = if passes { "passed" } else { "failed" };
     let text = format!(
@@ -273,7 +273,7 @@ pub fn conftest_patch(passes: bool) -> String {
     diff(&[("conftest.py", None, Some(&text))])
 }
 
-/// Returns a patch without its part for one file.
+/// Returns a patch without the part for one file.
 pub fn without_file(patch: &str, file: &str) -> String {
     let header = "diff --git ";
     let kept = patch.split(header).filter(|part| !part.is_empty());

@@ -1,5 +1,5 @@
-//! Tests the scaffold `acp` with an agent that uses no libraries: the cancel message at a limit, and
-//! side requests.
+//! Tests the scaffold `acp` with an agent that uses no libraries: it is cancelled at a limit, and
+//! it sends side requests.
 
 use std::fs;
 
@@ -41,7 +41,8 @@ fn acp_agent_is_cancelled_and_title_requests_are_not_steps() {
     let of = |class: &str, status: u16| (format!("\"{class}\""), status.to_string());
     let expected = ("\"submitted\"".to_owned(), 1, vec![of("side", 200), of("main", 200)]);
     assert_eq!(classes("titles"), expected);
-    // Without rules, the title request is the only step, and the conversation itself is rejected.
+    // Without rules, the request for a title is the only step, and the conversation itself is
+    // rejected.
     let expected = ("\"budget_steps\"".to_owned(), 1, vec![of("main", 200), of("main", 402)]);
     assert_eq!(classes("all main"), expected);
 }

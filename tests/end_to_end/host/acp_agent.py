@@ -1,4 +1,4 @@
-"""An agent for the scaffold `acp` without a library: it requests a title first, or waits until it is cancelled."""
+"""An agent for the scaffold `acp` without a library. It requests a title first, or waits until it is cancelled."""
 import json
 import os
 import sys
@@ -37,6 +37,7 @@ for line in sys.stdin:
             answer(prompt, {"stopReason": "end_turn"})
     elif method == "session/cancel":
         print("told:", method, message["params"]["sessionId"], file=sys.stderr, flush=True)
-        # The response ends the agent and may overtake its last message on the other stream.
+        # The agent is ended after this response, which may overtake the last message on the other
+        # stream.
         time.sleep(0.5)
         answer(prompt, {"stopReason": "cancelled"})

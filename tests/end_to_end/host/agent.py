@@ -1,4 +1,4 @@
-"""An agent that misbehaves in every way; the setting `mode` selects which."""
+"""An agent that misbehaves in many ways. The setting `mode` selects one of them."""
 import itertools, json, os, signal, subprocess, sys, time
 
 NUMBERS = itertools.count(1)
@@ -60,7 +60,7 @@ mode = start["settings"]["mode"]
 MESSAGES = [{"role": "user", "content": start["task"]["statement"]}]
 
 if mode == "early":
-    # Sends a request before its greeting: it is rejected with an explanation.
+    # Send a request before the greeting: Proctor rejects it with an explanation.
     assert code("model/ask", messages=MESSAGES) == -32600
 if mode == "version":
     send(id=first["id"], result={"protocol": 7})
@@ -71,7 +71,7 @@ if mode in ("solve", "early"):
     solve()
     result("finish")
 elif mode == "text":
-    # A loop with its own tools: it offers the model a different tool and runs it itself.
+    # A loop with its own tools: it offers the model another tool and runs that tool itself.
     mine = [{"name": "shell", "description": "d", "parameters": {"type": "object", "properties": {"command": {"type": "string"}}}}]
     while True:
         answer = result("model/ask", messages=MESSAGES, tools=mine)
@@ -101,7 +101,7 @@ elif mode == "idle":
     ask()
     time.sleep(1000)
 elif mode == "chatters":
-    # Sends many messages and no model request.
+    # Send many messages but no request to the model.
     ask()
     while True:
         log("x" * 10000)
@@ -121,7 +121,7 @@ elif mode == "giant":
     while True:
         raw(b"x" * (1 << 20))
 elif mode == "ids":
-    # Responds to requests that were never sent.
+    # Respond to requests that Proctor never sent.
     ask()
     send(id=99, result={"protocol": 1})
     time.sleep(1000)
@@ -130,7 +130,8 @@ elif mode == "unknown":
     while True:
         assert code("sandbox/format_disk") == -32601
 elif mode == "deaf":
-    # Sends requests and never reads: the responses must not accumulate in the runtime's memory.
+    # Send requests without reading the responses, which must not accumulate in the runtime's
+    # memory.
     ask()
     while True:
         send(id=next(NUMBERS), method="sandbox/read", params={"path": "/usr/bin/python3"})
@@ -146,7 +147,7 @@ elif mode == "probes":
         "no timeout": code("sandbox/exec", command="true", timeout=-1) == -32602,
         "not base64": code("sandbox/write", path="x", content="%", encoding="base64") == -32602,
         "no file": code("sandbox/read", path="nope") == -32001,
-        # Files of the agent's sandbox do not exist in the task's sandbox, and the other way round.
+        # Files in the agent's sandbox do not exist in the task's sandbox, and vice versa.
         "own program": code("sandbox/read", path="/agent/agent.py") == -32001,
         "no code here": not os.path.exists(start["task"]["workdir"]),
         "relative": result("sandbox/exec", command="pwd")["stdout"].strip() == start["task"]["workdir"],
@@ -162,7 +163,7 @@ elif mode == "probes":
     checks["offset"] = result("sandbox/read", path="probe.bin", offset=1)["content"] == "/w=="
     checks["mode"] = result("sandbox/exec", command="test -x probe.bin")["exit_status"] == 0
     result("sandbox/exec", command=["rm", "probe.bin"])
-    # Isolation: no network, no user files, no key, and a read-only program folder.
+    # The sandbox has no network, no files of the user, no key, and a read-only program folder.
     found = subprocess.run(["find", "/", "-xdev", "-name", start["settings"]["secret"]], capture_output=True, text=True)
     checks["no files of the user"] = found.stdout == ""
     checks["no home"] = not any(os.path.exists(f"/root/{name}") for name in (".ssh", ".cargo", ".bashrc"))
@@ -177,7 +178,7 @@ elif mode == "probes":
     log("failed: " + ", ".join(name for name, held in checks.items() if not held))
     ask()
     result("finish")
-    # After the end, requests have no effect.
+    # After the trial has ended, requests have no effect.
     try:
         log(f"after: {code('sandbox/write', path='late.txt', content='late')}")
         print(code("model/ask", messages=MESSAGES), file=sys.stderr)

@@ -1,5 +1,6 @@
-//! Tests the documentation examples that need libraries: agents of the scaffolds `acp` and `mcp` with
-//! the official Python SDKs, and mini-swe-agent with its loop outside the task's sandbox.
+//! Tests the examples in the documentation that need libraries: agents for the scaffolds `acp` and
+//! `mcp` that use the official Python SDKs, and mini-swe-agent with its loop outside the task's
+//! sandbox.
 
 use std::{
     fs,
@@ -20,7 +21,7 @@ const PACKAGES: [&str; 12] = [
     "agent-client-protocol==0.12.1",
     "mcp==2.3.0",
     "openai>=2,<3",
-    // Dependencies of mini-swe-agent, except litellm.
+    // The dependencies of mini-swe-agent, except litellm.
     "jinja2",
     "pydantic",
     "pyyaml",
@@ -32,8 +33,8 @@ const PACKAGES: [&str; 12] = [
     "typer",
 ];
 
-/// Returns a folder with the examples and their libraries (94 MB). All tests share it. It is created once,
-/// next to other clients.
+/// Returns a folder that contains the examples and their libraries (94 MB). It is created once,
+/// next to other clients, and all tests share it.
 fn example_program() -> &'static Result<PathBuf, String> {
     static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -55,15 +56,15 @@ fn example_program() -> &'static Result<PathBuf, String> {
 }
 
 fn install_examples(clients: &Path, place: &Path) -> Result<(), String> {
-    // Create the folder under a temporary name, so that an interrupted run leaves no folder that looks
-    // complete.
+    // Create the folder under a temporary name, so that an interrupted test does not leave an
+    // incomplete folder under the final name.
     let making = tempfile::tempdir_in(clients).map_err(|error| error.to_string())?;
     let run = |command: &mut Command| match command.output() {
         Ok(done) if done.status.success() => Ok(()),
         Ok(done) => Err(String::from_utf8_lossy(&done.stderr).into_owned()),
         Err(error) => Err(error.to_string()),
     };
-    // Use the interpreter that the agent's sandbox has.
+    // Use the same interpreter as in the agent's sandbox.
     let (venv, made) = (making.path().join("venv"), making.path().join("program"));
     run(Command::new("/usr/bin/python3").args(["-m", "venv"]).arg(&venv))?;
     let install = |packages: &[&str]| {
@@ -72,15 +73,15 @@ fn install_examples(clients: &Path, place: &Path) -> Result<(), String> {
     };
     install(&PACKAGES)?;
     install(&["--no-deps", "mini-swe-agent==2.4.6"])?;
-    // Another process may have created the same folder.
+    // Another process may have created the folder already.
     match fs::rename(&made, place) {
         Err(error) if !place.is_dir() => Err(error.to_string()),
         _ => Ok(()),
     }
 }
 
-/// Runs example arms on one back end: name, scaffold, model and budget. Returns `None` if the test cannot
-/// run.
+/// Runs examples on one back end. Each arm is a name, a scaffold, a model and a budget. Returns
+/// `None` if the test cannot run.
 fn run(test: &str, kind: &str, arms: &[(&str, &str, &str, &str)]) -> Option<(Stage, PathBuf)> {
     let program = match example_program() {
         Ok(program) => program.display(),
@@ -121,14 +122,14 @@ fn check_solved(test: &str, kind: &str) {
             (seen.row["steps"].as_u64(), seen.response_count()),
             (Some(steps), steps as usize)
         );
-        // Commands in the task's sandbox are recorded once, each with its result.
+        // A command in the task's sandbox is recorded once, with its result.
         let (called, returned) =
             (seen.events_of_kind("tool_called"), seen.events_of_kind("tool_returned"));
         assert_eq!((called.len(), returned.len()), (calls, calls), "{arm}: {called:#?}");
         assert_eq!(returned[0]["exit_status"], 0, "{arm}: {returned:#?}");
-        // Agents that call the model themselves send every request through the gateway's server.
+        // If an agent calls the model itself, every request goes through the gateway's server.
         let served = if arm == "mini" { 0 } else { steps };
-        // If a submission ended the program, a response in flight was not delivered.
+        // If the program was ended by a submission, it did not get a response that was in flight.
         let requests = seen.events_of_kind("request_served").into_iter();
         let delivered = requests.filter(|one| one["delivered"] == true).count();
         assert_eq!(delivered as u64, served, "{arm}");
@@ -157,8 +158,8 @@ fn docker_acp_agent_and_mcp_client_solve_the_task() {
     }
 }
 
-/// Both scaffolds get the number of responses that the limit allows. The agent exits soon afterwards, and its
-/// work so far is graded.
+/// Each scaffold gets as many responses as the limit allows. The agent exits soon afterwards, and
+/// its work up to then is graded.
 #[test]
 fn limit_ends_an_acp_agent_and_an_mcp_client() {
     let arms = [
@@ -172,7 +173,7 @@ fn limit_ends_an_acp_agent_and_an_mcp_client() {
         let seen = ArmRecord::read(&stage, &out, arm);
         assert_eq!(seen.row["outcome"], "budget_steps", "{arm}: {:#}", seen.row);
         assert_eq!(seen.response_count(), 3, "{arm}");
-        // The commands of step 3 ran, and none after the rejection.
+        // The commands in step 3 were run, and none after the rejection.
         assert_eq!(seen.read_file("patch.diff").matches("+one").count(), 3, "{arm}");
         let at = |event: &Value| event["t_mono"].as_f64().unwrap();
         let refused = seen.events_of_kind("request_served");

@@ -1,4 +1,4 @@
-//! A user's own agents, whose loop runs outside the task's sandbox.
+//! Tests users' own agents, whose loop runs outside the task's sandbox.
 
 mod acp;
 mod libraries;

@@ -1,5 +1,5 @@
-//! Tests the scaffold `process` with the example from the documentation, and with an agent that
-//! misbehaves in every way.
+//! Tests the scaffold `process` with the example in the documentation, and with an agent that
+//! misbehaves in many ways.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{DEMO_SOLUTION, Stage, find_files, has_docker, root};
 
-/// An arm: name, model, extra settings lines, and budget.
+/// An arm: its name, its model, additional lines for its settings, and its budget.
 struct ArmSpec {
     name: &'static str,
     model: &'static str,
@@ -28,12 +28,12 @@ fn arm_spec(mode: &'static str, model: &'static str) -> ArmSpec {
     }
 }
 
-/// Returns a command without quotes that solves the demo task.
+/// Returns a command that solves the demo task and contains no quotes.
 pub(super) fn solution_command() -> String {
     format!("echo {} | base64 -d | sh", BASE64_STANDARD.encode(DEMO_SOLUTION))
 }
 
-/// Returns the models' responses by model name.
+/// Returns the script: the responses of each model.
 fn script() -> Value {
     let call =
         |line: &str| json!({"tool_calls": [{"name": "shell", "arguments": {"command": line}}]});
@@ -54,7 +54,8 @@ fn script() -> Value {
     ]})
 }
 
-/// Writes the demo's first task and the script. Returns the start of a configuration with the arms' models.
+/// Writes the demo's first task and the script. Returns the first part of a configuration, with the
+/// models for the arms.
 pub(super) fn base_config(stage: &Stage, kind: &str, models: &[&str]) -> String {
     let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
@@ -73,7 +74,7 @@ pub(super) fn base_config(stage: &Stage, kind: &str, models: &[&str]) -> String 
     text
 }
 
-/// Runs one arm for each spec, with an agent's file next to the configuration.
+/// Runs one arm for each spec. The agent's file is next to the configuration.
 fn run(stage: &Stage, kind: &str, agent: &str, ways: &[ArmSpec], status: i32) -> PathBuf {
     fs::copy(root().join(agent), stage.path("agent.py")).unwrap();
     let mut models: Vec<&str> = ways.iter().map(|way| way.model).collect();
@@ -135,8 +136,8 @@ impl ArmRecord {
 const EXAMPLE: &str = "scaffolds/host/examples/agent.py";
 const MISBEHAVING_AGENT: &str = "tests/end_to_end/host/agent.py";
 
-/// Checks that the example from the documentation solves the task with both of its endings, and records the
-/// same events as a built-in loop.
+/// Checks that the example in the documentation solves the task with each way to submit, and that
+/// the same events are recorded as for a built-in loop.
 fn check_example(kind: &str) {
     let text = fs::read_to_string(root().join(EXAMPLE)).unwrap();
     assert!(text.lines().count() < 60, "the documentation says: under 60 lines");
@@ -159,8 +160,8 @@ fn check_example(kind: &str) {
             "{arm}"
         );
         assert_eq!(seen.row["integrity"], "clean", "{arm}: {:#}", seen.row);
-        // The record equals that of a built-in loop: it has the response's tool call and its step's
-        // snapshot.
+        // As for a built-in loop, the record contains the tool call of the response and the
+        // snapshot of the step.
         let answered = seen.events_of_kind("model_answered");
         let call = &answered[0]["answer"]["tool_calls"][0]["id"];
         assert_eq!(seen.events_of_kind("tool_called")[0]["call_id"], *call, "{arm}");
@@ -180,11 +181,11 @@ fn docker_process_example_solves_the_task() {
     }
 }
 
-/// Checks every line of the table in `docs/host.md`, and every hostile mode.
+/// Checks every line of the table in `docs/host.md`, and every kind of malicious behavior.
 #[test]
 fn each_ending_has_its_outcome() {
     let stage = Stage::new();
-    // Create a user's file that the agent tries to find.
+    // Create a file of the user that the agent tries to find.
     let secret = "proctor-secret-of-the-user";
     stage.write_file(secret, "key");
     let probes = ArmSpec {
@@ -279,7 +280,7 @@ fn each_ending_has_its_outcome() {
     for arm in ["steps", "stubborn"] {
         let seen = ArmRecord::read(&stage, &out, arm);
         assert_eq!(seen.response_count(), 3, "{arm}");
-        // The commands of step 3 ran, and none after the rejection.
+        // The commands in step 3 were run, and none after the rejection.
         assert_eq!(seen.read_file("patch.diff").matches("+one").count(), 3, "{arm}");
         let at = |event: &Value| event["t_mono"].as_f64().unwrap();
         let last = seen.events_of_kind("tool_returned");
@@ -291,8 +292,8 @@ fn each_ending_has_its_outcome() {
     assert!(chatters.agent_logs().iter().all(|text| text.len() == 4096));
 }
 
-/// The agent's sandbox is scanned like the task's. A program that contains the solution, directly or in an
-/// archive, is rejected by name.
+/// The agent's sandbox is scanned in the same way as the task's. If a program contains the
+/// solution, directly or in an archive, it is rejected, and the message names the program.
 #[test]
 fn host_program_with_the_solution_is_rejected() {
     for packed in [false, true] {
@@ -331,7 +332,7 @@ fn host_program_with_the_solution_is_rejected() {
     }
 }
 
-/// An endpoint fault remains a fault, no matter how the agent handles it.
+/// An endpoint fault remains a fault, whatever the agent does about it.
 #[test]
 fn endpoint_fault_seen_by_the_agent_stays_a_fault() {
     let stage = Stage::new();
@@ -341,9 +342,9 @@ fn endpoint_fault_seen_by_the_agent_stays_a_fault() {
     assert!(seen.row["resolved"].is_null(), "{:#}", seen.row);
 }
 
-/// The program's content is part of the arm, but its path is not. A run continues with the program that it
-/// was planned with, even if the file has changed since. If the stored copy is missing too, the run is
-/// rejected.
+/// The content of the program is part of the arm, but its path is not. A run continues with the
+/// program that it was planned with, even if the file has changed since then. If the stored copy is
+/// also missing, the run is rejected.
 #[test]
 fn resume_uses_the_planned_program() {
     let plan = |name: &str, agent: &str| {
@@ -366,7 +367,7 @@ fn resume_uses_the_planned_program() {
     let cache = stage.path("cache");
     let missing = ArmSpec { name: "a", ..arm_spec("solve", "no-key") };
     let out = {
-        // The arm's model cannot be called, so no trial of the run finishes.
+        // The arm's model cannot be called, so no trial in the run finishes.
         let out = stage.path("run");
         fs::copy(root().join(MISBEHAVING_AGENT), stage.path("agent.py")).unwrap();
         let text = base_config(&stage, "native", &["no-key"]);
@@ -381,7 +382,7 @@ fn resume_uses_the_planned_program() {
         assert_eq!(status.code(), Some(3));
         out
     };
-    // Now the endpoint works again, and the user has changed the agent.
+    // Now the endpoint works again, but the user has changed the agent.
     let healed = script().to_string().replace("401", "429").replace("\"times\":0", "\"times\":1");
     stage.write_file("script.json", &healed);
     fs::write(stage.path("agent.py"), "raise SystemExit('another one')").unwrap();
@@ -404,7 +405,7 @@ fn resume_uses_the_planned_program() {
     assert!(seen.response_count() > 0, "{:#}", seen.row);
 }
 
-/// Mistakes are reported at their keys before anything runs.
+/// A mistake is reported with its key before anything runs.
 #[test]
 fn host_mistakes_are_reported_at_their_key() {
     let told = |settings: &str| {

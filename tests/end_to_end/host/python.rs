@@ -1,5 +1,5 @@
-//! Tests the scaffold `python:FILE.py:FUNCTION` with functions that solve the task, and functions that
-//! misbehave in every way.
+//! Tests the scaffold `python:FILE.py:FUNCTION` with functions that solve the task, and with
+//! functions that misbehave in many ways.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ use crate::stage::{Stage, has_docker, root};
 const AGENTS: &str = "tests/end_to_end/host/python_agents.py";
 const EXAMPLE: &str = "scaffolds/python/examples/plain_agent.py";
 
-/// Creates a virtual environment in the stage's folder with one package, `marker`.
+/// Creates a virtual environment in the stage's folder. It contains one package, `marker`.
 fn create_venv(stage: &Stage, version: &str) -> PathBuf {
     let venv = stage.path("venv");
     if !venv.is_dir() {
@@ -42,7 +42,7 @@ fn create_venv(stage: &Stage, version: &str) -> PathBuf {
     venv.join("bin/python")
 }
 
-/// Returns an arm that uses one function.
+/// Returns the configuration of an arm that uses one function.
 fn arm_config(name: &str, function: &str, model: &str, lines: &str) -> String {
     format!(
         "[[arms]]\nname = \"{name}\"\nscaffold = \"python:agents.py:{function}\"\nmodel = \"{model}\"\n\
@@ -51,8 +51,8 @@ fn arm_config(name: &str, function: &str, model: &str, lines: &str) -> String {
 }
 
 fn run(stage: &Stage, kind: &str, arms: &str, models: &[&str], status: i32) -> PathBuf {
-    // Use a new version for each test. Tests run in parallel, and two environments with the same packages
-    // would share one interpreter in the cache.
+    // Use another version in each test. Tests run in parallel, and two environments with the same
+    // packages would share one interpreter in the cache.
     static NEXT_VERSION: AtomicU32 = AtomicU32::new(0);
     create_venv(stage, &format!("1.{}", NEXT_VERSION.fetch_add(1, Ordering::Relaxed)));
     fs::copy(root().join(AGENTS), stage.path("agents.py")).unwrap();
@@ -142,7 +142,7 @@ fn each_ending_of_a_function_has_its_outcome() {
     for name in ["steps", "stubborn", "both"] {
         assert_eq!(ArmRecord::read(&stage, &out, name).response_count(), 3, "{name}");
     }
-    // The commands of the last step ran, and none after the rejection.
+    // The commands in the last step were run, and none after the rejection.
     let stubborn = ArmRecord::read(&stage, &out, "stubborn");
     assert_eq!(stubborn.read_file("patch.diff").matches("+one").count(), 3);
 }
@@ -167,7 +167,7 @@ fn hostile_file_has_no_key_no_user_files_and_no_network() {
     assert_eq!(seen.row["resolved"], true, "{:#}", seen.row);
 }
 
-/// Returns the arm's id from the printed plan.
+/// Returns the id of the arm in the printed plan.
 fn planned_arm_id(stage: &Stage, config: &Path) -> String {
     let output = stage.run(["run", config.to_str().unwrap(), "--dry-run"], 0);
     let printed = String::from_utf8_lossy(&output.stdout);
@@ -232,7 +232,7 @@ fn python_arm_mistakes_are_reported_at_their_key() {
     assert!(!planned_arm_id(&stage, &config).is_empty());
 }
 
-/// A trial runs the planned function on any machine that has the same file and packages.
+/// On any machine with the same file and packages, a trial runs the function that was planned.
 #[test]
 fn resume_finds_file_and_interpreter_again() {
     let stage = Stage::new();
@@ -246,7 +246,7 @@ fn resume_finds_file_and_interpreter_again() {
     let proctor = |args: &[&str]| {
         let output = stage.proctor(args).env("PROCTOR_CACHE", &cache).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        // Undoes line wrapping for terminals.
+        // Undo the line wrapping for terminals.
         (output.status.code(), said.split_whitespace().collect::<Vec<_>>().join(" "))
     };
     let (config, out_text) = (config.to_str().unwrap(), out.to_str().unwrap());
@@ -255,7 +255,7 @@ fn resume_finds_file_and_interpreter_again() {
         serde_json::from_slice(&fs::read(stage.path("script.json")).unwrap()).unwrap();
     let healed = script.to_string().replace("401", "429").replace("\"times\":0", "\"times\":1");
     stage.write_file("script.json", &healed);
-    // A different version of a package makes a different arm.
+    // Another version of a package makes another arm.
     fs::remove_dir_all(cache.join("programs")).unwrap();
     create_venv(&stage, "2.0");
     let (status, said) = proctor(&["resume", out_text]);

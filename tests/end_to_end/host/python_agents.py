@@ -1,4 +1,4 @@
-"""Agents for the scaffold `python:`: working ones, and one for each kind of misbehaviour."""
+"""Agents for the scaffold `python:`: some that work, and one for each kind of misbehavior."""
 import glob
 import json
 import os
@@ -65,7 +65,7 @@ def stubborn_client(session):
 
 @proctor.scaffold
 def both(session):
-    """Alternates between steps of the two kinds forever."""
+    """Alternates forever between the two kinds of steps."""
     while True:
         session.ask([{"role": "user", "content": "go on"}])
         post(session, [{"role": "user", "content": "go on"}])
@@ -122,7 +122,7 @@ def read(path):
 
 
 def holds_gold(path):
-    """Whether a file has the function that the task removed. Skips the machine's own programs."""
+    """Returns whether a file contains the function that the task removed. Skips the machine's own programs."""
     if path.startswith(("/usr/", "/opt/", "/agent/")) or not os.path.isfile(path):
         return False
     return b"def from_roman" in read(path)
@@ -130,7 +130,7 @@ def holds_gold(path):
 
 @proctor.scaffold
 def hostile(session):
-    """Searches for things that an agent must not have, and reports them."""
+    """Searches for things that an agent must not have access to, and reports them."""
     import marker
     session.log(f"marker: {marker.VALUE}")
     session.log(f"prefix: {sys.prefix}")

@@ -1,4 +1,4 @@
-"""The same without a single byte."""
+"""Like 177b, but the server sends no byte at all."""
 from mock import *
 class C(Case):
     budget = 'steps = 12\nwall_seconds = 30'

@@ -1,4 +1,4 @@
-"""chat/tools, the same gateway: its default limit of 2,048 tokens truncates the call (finish_reason length) if the request sets no limit."""
+"""chat/tools, the gateway of default-cap: its default limit of 2,048 tokens truncates the call (finish_reason length) if the request sets no limit."""
 from mock import *
 class C(Case):
     def answer(self, conv, k, body):

@@ -1,4 +1,4 @@
-"""chat/tools, the same proxies: a partial call, then the complete call of the second attempt at the same index with a different id; without streaming it is correct. (shenyu#6647)"""
+"""chat/tools, the proxies of replayed-stream: a partial call, then the complete call of the second attempt at the same index with a different id; without streaming it is correct. (shenyu#6647)"""
 from mock import *
 class C(Case):
     sticky = True

@@ -1,4 +1,4 @@
-"""gemini/tools, the same translation: STOP twice before the call, the call without a finishReason, then STOP and an empty text. (kelivo#1003, envoy ai-gateway#2399)"""
+"""gemini/tools, the translation of stop-first: STOP twice before the call, the call without a finishReason, then STOP and an empty text. (kelivo#1003, envoy ai-gateway#2399)"""
 from mock import *
 class C(Case):
     api = 'gemini'

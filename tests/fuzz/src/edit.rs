@@ -1,14 +1,15 @@
-//! Applies one edit to an input: to its bytes, lines, words or JSON.
+//! Edits an input: its bytes, lines, words or JSON.
 
 use serde_json::Value;
 
-/// The kind of edit, and three numbers that determine its details.
+/// The kind of edit, and three numbers that determine the details.
 pub(crate) type Edit = (u8, u32, u32, u32);
 
-/// Maximum size of an input: larger ones only cost time.
+/// Maximum size of an input in bytes. Larger inputs would only take more time.
 const MAX_INPUT_BYTES: usize = 1 << 16;
 
-/// Inputs that parsers often get wrong. JSON strings are written here verbatim.
+/// Inputs that parsers often handle wrongly. If an input is used as a JSON string, it is not
+/// escaped.
 const TRICKY_INPUTS: &[&str] = &[
     "null",
     "true",
@@ -73,7 +74,7 @@ pub(crate) fn apply_edit(mut input: Vec<u8>, seeds: &[Vec<u8>], (kind, a, b, c):
         8 => {
             swap_pieces(&mut input, a, odd, 0, |byte| !byte.is_ascii_alphanumeric() && byte != b'_')
         }
-        // Produces long and deeply nested inputs.
+        // Produce a long or deeply nested input.
         9 => {
             let many = odd[..1].repeat(1 << (c % 13));
             input.splice(at..at, many);
@@ -89,13 +90,14 @@ pub(crate) fn apply_edit(mut input: Vec<u8>, seeds: &[Vec<u8>], (kind, a, b, c):
     input
 }
 
-/// Returns a range in `length` bytes that begins at `at`, usually a short one.
+/// Returns a range within `length` bytes that starts at `at` and is usually short.
 fn range_at(at: usize, choice: usize, length: usize) -> std::ops::Range<usize> {
     let most = if choice.is_multiple_of(4) { length } else { 16 };
     at..(at + choice % (most + 1)).min(length)
 }
 
-/// Replaces a part of `input` with a part of `other`.
+/// Replaces a part of `input` with a part of `other`. Both parts begin and end where `cuts` allows
+/// it.
 fn swap_pieces(input: &mut Vec<u8>, a: usize, other: &[u8], b: usize, cuts: fn(u8) -> bool) {
     let piece = |bytes: &[u8], choice: usize| {
         let mut start = 0;
@@ -112,7 +114,7 @@ fn swap_pieces(input: &mut Vec<u8>, a: usize, other: &[u8], b: usize, cuts: fn(u
     input.splice(to, other[from].iter().copied());
 }
 
-/// Replaces a node of the input, or of one of its lines, with `node`.
+/// Replaces a node of the JSON in the input, or in one of its lines, with `node`.
 fn replace_json_node(input: &mut Vec<u8>, choice: usize, node: Value) {
     let lines: Vec<&[u8]> = input.split(|byte| *byte == b'\n').collect();
     let line = choice % lines.len();

@@ -1,9 +1,10 @@
-//! Fuzzing on stable Rust: edits real inputs for a limited time, with the same edits for the same
-//! seed.
+//! Fuzzing on stable Rust: edits real inputs for a limited time. The same seed gives the same
+//! edits.
 //!
-//! Proptest chooses the edits, catches panics and shrinks a failing list of edits. It does not
-//! measure coverage: real seeds, and edits that keep JSON and words intact, get past the parsers. A
-//! stack overflow ends the process; the line printed at the start says how to repeat it.
+//! Proptest chooses the edits, catches panics, and shrinks a list of edits that causes a failure.
+//! Coverage is not measured. Instead, real seeds and edits that keep JSON and words intact get past
+//! the parsers. A stack overflow ends the process; in that case, the line that is printed at the
+//! start shows how to repeat the failure.
 
 mod edit;
 #[path = "../../tier.rs"]
@@ -22,21 +23,22 @@ use proptest::{
     test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner},
 };
 
-/// Default duration of a target in seconds, without `PROCTOR_FUZZ_SECONDS`.
+/// The default time for fuzzing a target, in seconds.
 const DEFAULT_SECONDS: f64 = 1.5;
-/// Default duration in the full tier.
+/// The default time in the full tier, in seconds.
 const FULL_SECONDS: f64 = 120.0;
-/// Time limit for a single input of the sizes generated here.
+/// The time limit for processing a single input.
 const MAX_INPUT_TIME: Duration = Duration::from_secs(5);
-/// Number of inputs between two checks of the clock.
+/// Number of inputs to process between two checks of the time.
 const BATCH_SIZE: u32 = 32;
-/// Maximum number of characters of an error.
+/// Maximum length of an error message, in characters.
 const MAX_ERROR_CHARS: usize = 900;
 
-/// Fuzzes with the files of the directory `seeds`. `accepts` asserts what must hold for any input
-/// and returns whether the input was accepted as valid, which every unchanged seed must be.
+/// Fuzzes a target, starting with the files in the directory `seeds`. `accepts` asserts what must
+/// hold for any input, and returns whether the input is valid. Every seed must be valid before it
+/// is edited.
 ///
-/// `PROCTOR_FUZZ_SECONDS` sets the time. With it, and in the full tier, each run has different
+/// `PROCTOR_FUZZ_SECONDS` sets the time. If it is set, and in the full tier, each run uses other
 /// inputs; `PROCTOR_FUZZ_SEED` repeats those of an earlier run.
 pub fn fuzz(seeds: impl AsRef<Path>, accepts: impl Fn(&[u8]) -> bool) {
     let folder = seeds.as_ref();
@@ -53,7 +55,8 @@ pub fn fuzz(seeds: impl AsRef<Path>, accepts: impl Fn(&[u8]) -> bool) {
     };
     let first = env_number("PROCTOR_FUZZ_SEED").map_or_else(fresh, |seed| seed as u64);
     let name = folder.display();
-    // Bypasses the capture of the test harness, which shows nothing after a stack overflow.
+    // Write directly, because the test harness would capture the line and show nothing after a
+    // stack overflow.
     let _ = writeln!(std::io::stderr(), "fuzz: {name}: PROCTOR_FUZZ_SEED={first}");
     let (began, limit) =
         (Instant::now(), Duration::from_secs_f64(seconds.unwrap_or(DEFAULT_SECONDS)));
@@ -78,7 +81,7 @@ pub fn fuzz(seeds: impl AsRef<Path>, accepts: impl Fn(&[u8]) -> bool) {
     let _ = writeln!(std::io::stderr(), "fuzz: {name}: {inputs} inputs, {taken} of them accepted");
 }
 
-/// Asserts that an error is a single line of reasonable length that names `place`.
+/// Asserts that an error message is a single line of acceptable length and contains `place`.
 #[track_caller]
 pub fn assert_error_text(error: &str, place: &str) {
     assert!(!error.contains('\n'), "the error has several lines: {error}");
@@ -107,7 +110,7 @@ fn env_number(name: &str) -> Option<f64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
-/// Returns the failure and the input, with as few edits as possible.
+/// Returns the failure and the input that caused it, with as few edits as possible.
 fn run_batch(
     seeds: &[Vec<u8>],
     seed: u64,

@@ -12,8 +12,9 @@ use rustix::{
 
 use super::identity;
 
-/// The capabilities for file operations, other users and killing. None of them extends beyond the
-/// sandbox: they apply only in its user namespace, or the container's engine has limited them.
+/// The capabilities for file operations, changing users and killing processes. None of them has an
+/// effect outside the sandbox: they apply only in the sandbox's user namespace, or the container
+/// engine has already limited them.
 const ALLOWED_CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
@@ -23,7 +24,7 @@ const ALLOWED_CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETUID)
     .union(CapabilitySet::NET_BIND_SERVICE);
 
-/// The initial capabilities of commands, if the agent is hardened.
+/// The initial capabilities of commands. Set only if the agent is hardened.
 static COMMAND_CAPABILITIES: OnceLock<ProcessCapabilities> = OnceLock::new();
 
 /// A set of capabilities for a process.
@@ -37,14 +38,14 @@ impl ProcessCapabilities {
     }
 }
 
-/// Returns the initial capabilities of commands. `None` for an agent without hardening: its
-/// commands have the agent's own capabilities.
+/// Returns the initial capabilities of commands, or `None` if the agent isn't hardened. In that
+/// case, commands have the agent's own capabilities.
 pub fn command_capabilities() -> Option<ProcessCapabilities> {
     COMMAND_CAPABILITIES.get().copied()
 }
 
-/// Removes all other capabilities from the bounding set. If the agent lacks permission for this,
-/// that is harmless, because no program gains privileges.
+/// Removes all other capabilities from the bounding set. It is harmless if the agent lacks
+/// permission for this, because no program can gain privileges.
 pub(super) fn limit_bounding_set() -> io::Result<()> {
     for number in 0..63 {
         let one = CapabilitySet::from_bits_retain(1 << number);
@@ -53,7 +54,8 @@ pub(super) fn limit_bounding_set() -> io::Result<()> {
         }
         match remove_capability_from_bounding_set(one) {
             Ok(()) => {}
-            // Either this kernel has no more capabilities, or this process lacks the required one.
+            // Either this kernel has no more capabilities, or this process lacks the capability
+            // that is required to drop one.
             Err(Errno::INVAL | Errno::PERM) => break,
             Err(error) => return Err(error.into()),
         }
@@ -64,14 +66,15 @@ pub(super) fn limit_bounding_set() -> io::Result<()> {
     }
 }
 
-/// Drops all other capabilities. Unless disabled, commands also lose `KILL`, so they cannot signal
-/// other users' processes. The agent keeps it to kill them.
+/// Drops all other capabilities. Unless `without_kill` is set, commands also lose `KILL`, so they
+/// cannot signal other users' processes. The agent keeps `KILL` so that it can kill those
+/// processes.
 pub(super) fn drop_capabilities(without_kill: bool) -> io::Result<()> {
     let kept = capabilities(None)?.permitted & ALLOWED_CAPABILITIES;
     set_capabilities(None, capability_sets(kept))?;
     if identity::runs_as_agent_user() {
         identity::use_root_for_files()?;
-        // The change of user cleared the effective file capabilities; make them effective again.
+        // Changing the user cleared the effective file capabilities; make them effective again.
         set_capabilities(None, capability_sets(kept))?;
     }
     let commands = if without_kill { kept - CapabilitySet::KILL } else { kept };

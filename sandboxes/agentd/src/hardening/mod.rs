@@ -1,4 +1,4 @@
-//! Drops privileges of the agent and of everything that it starts.
+//! Drops the privileges of the agent and of everything that it starts.
 //!
 //! Both back ends use the same hardening. The first process of a native sandbox and the agent in a
 //! container apply it before they read from the channel.
@@ -18,12 +18,13 @@ use rustix::{
 pub use capabilities::{ProcessCapabilities, command_capabilities};
 pub use identity::{AGENT_UID, runs_as_agent_user};
 
-/// A step of the hardening that failed.
+/// A hardening step that failed, with the error.
 pub type FailedStep = (&'static str, io::Error);
 
-/// Applies the hardening except for the given defences. Returns what this machine does not support,
-/// as entries of the sandbox's enforcement. Call it while the process has a single thread:
-/// credentials are per thread, and later threads inherit them.
+/// Applies the hardening, except for the defences in `without`. Returns an entry for the sandbox's
+/// enforcement for each defence that was left out or that this machine doesn't support. Call it
+/// while the process has a single thread: credentials are per thread, and later threads inherit
+/// them.
 pub fn apply(without: &[Defence]) -> Result<Vec<String>, FailedStep> {
     let up = |defence| !without.contains(&defence);
     let mut notes: Vec<String> =
@@ -43,7 +44,7 @@ pub fn apply(without: &[Defence]) -> Result<Vec<String>, FailedStep> {
         set_no_new_privs(true).map_err(|error| ("set no_new_privs", error.into()))?;
     }
     if up(Defence::SystemCalls) {
-        // If a test disables no_new_privs, the filter cannot be installed either.
+        // A test that disables no_new_privs also disables the filter, which requires it.
         match system_calls::install() {
             Err(error) if up(Defence::NoNewPrivileges) => {
                 return Err(("install the system call filter", error));
@@ -51,10 +52,10 @@ pub fn apply(without: &[Defence]) -> Result<Vec<String>, FailedStep> {
             _ => {}
         }
     }
-    // The agent has the channel and the results pipes open. If it is not dumpable, no process of
-    // the sandbox, not even root's, can access its memory and descriptors in /proc/1. A command
-    // becomes dumpable again when it executes a program. Set the flag in either case, because the
-    // change of user above also changes it.
+    // The agent has the channel and the results pipes open. If the agent is not dumpable, no
+    // process in the sandbox, not even one of root's, can access the agent's memory and descriptors
+    // in /proc/1. A command becomes dumpable again when it executes a program. Set the flag in
+    // either case, because changing the user above also changes the flag.
     let dumpable = match up(Defence::NotDumpable) {
         true => DumpableBehavior::NotDumpable,
         false => DumpableBehavior::Dumpable,

@@ -17,10 +17,10 @@ const X32_SYSCALL_BIT: u32 = 0x4000_0000;
 
 include!(concat!(env!("OUT_DIR"), "/system_calls.rs"));
 
-/// Flags of `clone` that create a namespace.
+/// The flags of `clone` that create namespaces.
 const NAMESPACES: u32 = 0x7e02_0000;
 
-/// Calls that change the user, with their number of arguments.
+/// The calls that change the user, each with its number of arguments.
 const SETUID_CALLS: [(libc::c_long, u32); 4] = [
     (libc::SYS_setuid, 1),
     (libc::SYS_setreuid, 2),
@@ -40,8 +40,8 @@ const ANY_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
 const AT_LEAST: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
-/// Installs the filter for this process and its descendants. All calls of other architectures
-/// (32-bit programs) are denied.
+/// Installs the filter for this process and its descendants. It denies all calls through other
+/// ABIs, such as those of 32-bit programs.
 pub(super) fn install() -> io::Result<()> {
     sys::install_filter(&mut filter(identity::runs_as_agent_user()))
 }
@@ -98,7 +98,7 @@ fn filter(agent_is_apart: bool) -> Vec<libc::sock_filter> {
     filter
 }
 
-/// Adds tests of one call's arguments. A call that passes all of them is allowed.
+/// Adds a rule that allows `call` if its arguments pass all `tests`.
 fn add_call_rule(
     filter: &mut Vec<libc::sock_filter>,
     call: libc::c_long,

@@ -1,4 +1,4 @@
-//! A failed step of creating the sandbox.
+//! A step that failed while the sandbox was being created.
 
 use std::{fmt, io};
 
@@ -33,7 +33,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Adds the step in which an error occurred.
+/// Adds the step to an error.
 pub(super) trait StepContext<T> {
     fn context(self, step: impl fmt::Display) -> Result<T, Failure>;
 }

@@ -1,4 +1,4 @@
-//! The user namespace and its map.
+//! The user namespace and its id map.
 
 use std::{
     fs,
@@ -16,11 +16,11 @@ use rustix::{
 use super::failure::{Failure, StepContext};
 use crate::sys;
 
-/// Moves this process into its own user namespace, as root of it.
+/// Moves this process into its own user namespace and makes it root there.
 ///
 /// Writing a map with more than one id requires `CAP_SETUID` in the *parent* namespace. A child
-/// forked before the `unshare` keeps it. Asking the runtime to write the map would cost a round
-/// trip and tie its threads to this process's id.
+/// forked before the `unshare` keeps that capability. If the runtime wrote the map instead, that
+/// would cost a round trip and tie its threads to this process's id.
 ///
 /// Returns an entry for the sandbox's enforcement if the sandbox has fewer ids than `map`
 /// specifies.
@@ -41,15 +41,15 @@ pub(super) fn enter_user_namespace(map: IdMap) -> Result<Option<String>, Failure
                 map_ranges("/usr/bin/newgidmap", parent, gid, groups)
             })?;
             let Err(error) = mapped else { return Ok(None) };
-            // `no_new_privs` and some containers disable set-uid programs. A single id needs no
-            // privileges.
+            // Mapping several ids fails if `no_new_privs` or a container disables set-uid programs.
+            // Mapping a single id needs no privileges.
             map_single(uid, gid)?;
             Ok(Some(format!("other users: the sandbox has only one user: {error}")))
         }
     }
 }
 
-/// Maps the sandbox's root to the caller. An existing map is kept, because the kernel accepts only
+/// Maps the sandbox's root to the caller. Keeps an existing map, because the kernel accepts only
 /// one write.
 fn map_single(uid: u32, gid: u32) -> Result<(), Failure> {
     if is_unmapped("uid_map")? {
@@ -67,8 +67,7 @@ fn is_unmapped(file: &str) -> Result<bool, Failure> {
     Ok(text.context(format_args!("read {file}"))?.trim().is_empty())
 }
 
-/// Lets a child write this process's map from the outer namespace. The inner result is that of the
-/// child.
+/// Lets a child in the outer namespace write this process's map. The inner result is the child's.
 fn write_map_from_child(
     write: impl FnOnce(&str) -> io::Result<()>,
 ) -> Result<io::Result<()>, Failure> {
@@ -103,8 +102,8 @@ fn write_on_request(
     done
 }
 
-/// Maps each id of this namespace to itself. The root user of a container has only part of the
-/// machine's ids, often in several ranges.
+/// Maps each id of this namespace to itself. A container's root user has only part of the machine's
+/// ids, often in several ranges.
 fn write_identity_map(parent: &str) -> io::Result<()> {
     for file in ["uid_map", "gid_map"] {
         let own = fs::read_to_string(format!("/proc/self/{file}"))?;
@@ -116,7 +115,7 @@ fn write_identity_map(parent: &str) -> io::Result<()> {
 /// Number of ids in a sandbox.
 const ID_COUNT: u32 = 65_536;
 
-/// Returns the lines that map the ids of a namespace with the map `own` to themselves.
+/// Returns the lines that map each id of a namespace to itself. `own` is that namespace's map.
 fn identity_map_lines(own: &str) -> String {
     let line = |line: &str| {
         let mut fields = line.split_ascii_whitespace().map(str::parse::<u32>);
@@ -154,16 +153,16 @@ fn write_proc(file: &str, text: &str) -> Result<(), Failure> {
         .map_err(|failure| failure.with_hint(&user_namespace_hint()))
 }
 
-/// Machine settings that forbid user namespaces for normal users: the name, the forbidding value,
-/// and an allowing value. With the last setting, the kernel creates the namespace but denies
-/// everything in it.
+/// Kernel settings that forbid user namespaces for unprivileged users: the name, the value that
+/// forbids them, and a value that allows them. With the last setting, the kernel creates the
+/// namespace but denies everything in it.
 const BLOCKING_SETTINGS: [(&str, &str, &str); 3] = [
     ("user.max_user_namespaces", "0", "15000"),
     ("kernel.unprivileged_userns_clone", "0", "1"),
     ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
 ];
 
-/// Returns how to fix a machine that forbids user namespaces.
+/// Returns a hint for a machine that forbids user namespaces.
 pub(super) fn user_namespace_hint() -> String {
     for (name, forbids, allows) in BLOCKING_SETTINGS {
         let file = format!("/proc/sys/{}", name.replace('.', "/"));

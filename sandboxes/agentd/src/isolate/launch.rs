@@ -30,8 +30,8 @@ use super::{
 };
 use crate::{hardening, sys};
 
-/// Reads the layout from standard input, which is a socket, creates the sandbox, and serves the
-/// channel on the socket. Returns the exit status.
+/// Reads the layout from standard input (a socket), creates the sandbox, and serves the channel on
+/// that socket. Returns the exit status.
 pub fn run() -> i32 {
     match launch() {
         Ok(code) => code,
@@ -51,7 +51,7 @@ fn launch() -> io::Result<i32> {
     let null = fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
     dup2_stdin(&null)?;
     let plan = read_plan(&mut socket)?;
-    // If memory is short, the kernel kills sandboxes before the machine's own programs, and
+    // If memory runs out, the kernel should kill sandboxes before the machine's own programs, and
     // commands before the agent. Commands set their own score when they start.
     let _ = fs::write("/proc/self/oom_score_adj", "500");
     let note = match create_namespaces(&plan) {
@@ -123,8 +123,8 @@ fn prepare(plan: &SandboxLayout, null: &fs::File) -> Result<Vec<String>, Failure
     let lower = limits::set_resource_limits(plan)?;
     let mut notes = hardening::apply(&plan.without).map_err(Failure::from_step)?;
     notes.extend(lower);
-    // This process must die with the helper outside. Set this last, because a change of credentials
-    // would reset it.
+    // This process must die with the helper process outside the sandbox. Set this last, because a
+    // change of credentials would reset it.
     set_parent_process_death_signal(Some(Signal::KILL)).context("die with the helper")?;
     dup2_stdout(null).context("close standard output")?;
     dup2_stderr(null).context("close standard error")?;
@@ -137,15 +137,15 @@ fn bring_up_loopback() -> io::Result<()> {
 }
 
 /// Waits for the first process, and kills it when the runtime closes its end of the channel. The
-/// kernel reports this even if the channel is stuck. The helper reads nothing and exits with the
-/// first process, so that the runtime then reads the end of the stream.
+/// kernel reports the hang-up even if the channel's buffers are full. The helper reads nothing and
+/// exits with the first process, so the runtime then reads the end of the stream.
 ///
-/// Rejected alternatives: a separate pipe per sandbox, which costs the runtime a descriptor; and
-/// `PR_SET_PDEATHSIG` for the runtime, which fires when the *thread* that forked exits, and the
-/// runtime's threads are short-lived.
+/// Two alternatives were rejected. A separate pipe per sandbox would cost the runtime a descriptor.
+/// `PR_SET_PDEATHSIG` fires when the *thread* that forked exits, and the runtime's threads are
+/// short-lived.
 fn watch(first: Pid, channel: &UnixStream) -> io::Result<i32> {
     let handle = pidfd_open(first, PidfdFlags::empty())?;
-    // No events are requested, because a hang-up is always reported.
+    // Request no events, because poll always reports a hang-up.
     let mut fds = [PollFd::new(&handle, PollFlags::IN), PollFd::new(channel, PollFlags::empty())];
     loop {
         match poll(&mut fds, None) {
@@ -169,7 +169,7 @@ fn read_plan(socket: &mut UnixStream) -> io::Result<SandboxLayout> {
     socket.read_exact(&mut length)?;
     let length = u32::from_be_bytes(length) as usize;
     if length > MAX_LAYOUT_BYTES {
-        return Err(io::Error::other(format!("a plan of {length} bytes exceeds the limit")));
+        return Err(io::Error::other(format!("a layout of {length} bytes exceeds the limit")));
     }
     let mut bytes = vec![0; length];
     socket.read_exact(&mut bytes)?;

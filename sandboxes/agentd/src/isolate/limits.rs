@@ -10,8 +10,8 @@ use super::{
     mounts::as_path,
 };
 
-/// Adds this process to the groups. It joins before it has a child or a namespace, so that no
-/// process of the sandbox is ever outside them.
+/// Adds this process to the control groups. The process joins them before it has a child or a
+/// namespace, so no process of the sandbox is ever outside them.
 pub(super) fn join_cgroups(cgroups: &[RawPath]) -> Result<(), Failure> {
     for file in cgroups {
         let file: &Path = as_path(file);
@@ -23,8 +23,7 @@ pub(super) fn join_cgroups(cgroups: &[RawPath]) -> Result<(), Failure> {
 /// Sets the sandbox's resource limits. Returns an entry for its enforcement if a limit is lower
 /// than requested.
 pub(super) fn set_resource_limits(plan: &SandboxLayout) -> Result<Option<String>, Failure> {
-    // Disable core dumps, because a core dump may start a program on the host, through
-    // core_pattern.
+    // Disable core dumps, because core_pattern may make the kernel start a program on the host.
     if !plan.without.contains(&Defence::CoreDumps) {
         let none = Rlimit { current: Some(0), maximum: Some(0) };
         setrlimit(Resource::Core, none).context("disable core dumps")?;
@@ -34,7 +33,7 @@ pub(super) fn set_resource_limits(plan: &SandboxLayout) -> Result<Option<String>
     let files = Rlimit { current: Some(ceiling), maximum: Some(ceiling) };
     setrlimit(Resource::Nofile, files).context("limit open files")?;
     let Some(wanted) = plan.process_limit else { return Ok(None) };
-    // Keep a lower limit of the user, because only the machine's root may raise it.
+    // If the user's own limit is lower, keep it, because only the machine's root may raise it.
     let processes = getrlimit(Resource::Nproc).maximum.map_or(wanted, |most| most.min(wanted));
     let most = Rlimit { current: Some(processes), maximum: Some(processes) };
     setrlimit(Resource::Nproc, most).context("limit processes")?;

@@ -1,6 +1,6 @@
-//! `agentd sandbox` creates a native sandbox from a layout and serves the channel as its first
-//! process. `agentd remove` removes files that a normal user's sandboxes left with ids of that
-//! user's range.
+//! `agentd sandbox` creates a native sandbox from a layout and serves the channel as the sandbox's
+//! first process. `agentd remove` removes files that an unprivileged user's sandboxes left behind
+//! and that belong to ids in that user's range.
 //!
 //! The runtime has threads, so it must neither fork nor change its namespaces. Instead it executes
 //! this single-threaded helper for each sandbox.

@@ -1,8 +1,8 @@
 //! Builds the sandbox's root file system.
 //!
 //! Every tree from the host is first opened as a detached mount. Then the root is changed, the old
-//! one is detached, and the trees are attached. So no path of the sandbox, which may contain
-//! untrusted links, is ever resolved while the host's files are accessible.
+//! root is detached, and the trees are attached. So paths in the sandbox, which may contain
+//! untrusted links, are never resolved while the host's files are accessible.
 
 use std::{
     ffi::{CString, OsStr},
@@ -32,13 +32,14 @@ use crate::sys;
 
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
-/// Paths to cover because they reveal information about the whole machine.
+/// Paths that are covered because they reveal information about the whole machine.
 const COVERED_PATHS: &str = include_str!("../../../../configs/sandbox/covered-paths.txt");
 
 /// Settings of the sandbox's own namespaces:
 ///
 /// - no user namespaces inside, because their creator would have all capabilities there;
-/// - limits for watches, which are counted per user of the machine and so shared by all sandboxes.
+/// - limits for inotify watches, which the kernel counts per user of the machine, so all sandboxes
+///   share them.
 const NAMESPACE_LIMITS: [(&str, &str); 4] = [
     ("/proc/sys/user/max_user_namespaces", "0"),
     ("/proc/sys/user/max_inotify_instances", "32"),
@@ -46,9 +47,8 @@ const NAMESPACE_LIMITS: [(&str, &str); 4] = [
     ("/proc/sys/user/max_fanotify_groups", "0"),
 ];
 
-/// Limits for shared memory and message queues. These objects belong to no process. Without limits,
-/// they would outlive the process that filled them, and killing processes would not free their
-/// memory.
+/// Limits for shared memory and message queues. These objects belong to no process: they outlive
+/// the process that filled them, and killing processes does not free their memory.
 const SHARED_MEMORY: [(&str, &str); 2] =
     [("/proc/sys/kernel/shm_rmid_forced", "1"), ("/proc/sys/kernel/msgmni", "32")];
 
@@ -59,7 +59,7 @@ pub(super) fn as_path(raw: &RawPath) -> &Path {
     Path::new(OsStr::from_bytes(raw.as_bytes()))
 }
 
-/// Builds the root and moves this process into it.
+/// Builds the sandbox's root and moves this process into it.
 pub(super) fn build_root(plan: &SandboxLayout) -> Result<(), Failure> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .context("make mounts private")?;
@@ -76,12 +76,13 @@ pub(super) fn build_root(plan: &SandboxLayout) -> Result<(), Failure> {
     }
     let mut devices = Vec::with_capacity(DEVICES.len());
     for name in DEVICES {
-        // Mount the device read-only. Programs can still write to it, but cannot change its mode.
+        // Mount the device read-only. Programs can still write to the device, but cannot change its
+        // mode.
         let tree = clone_read_only(&Path::new("/dev").join(name), 0)
             .context(format_args!("mount /dev/{name}"))?;
         devices.push((tree, name));
     }
-    // Mount it while the host's own /proc is still visible, as the kernel requires.
+    // Mount /proc while the host's own /proc is still visible, as the kernel requires.
     let proc = new_proc().context("mount /proc").map_err(|failure| {
         failure.with_hint("native sandboxes do not work in a container that hides parts of /proc; use sandbox.kind=docker")
     })?;
@@ -100,8 +101,8 @@ pub(super) fn build_root(plan: &SandboxLayout) -> Result<(), Failure> {
     make_dev(&devices, plan).context("create /dev")?;
     write_namespace_settings(plan)?;
     if !plan.without.contains(&Defence::AgentIdentity) {
-        // Make the agent's own settings read-only: whoever owns the file of its OOM score can
-        // change the score.
+        // Make the agent's own settings read-only: a user who owns the file of the agent's OOM
+        // score can change the score.
         clone_read_only(Path::new("/proc/1"), 0)
             .and_then(|own| attach(&own, Path::new("/proc/1")))
             .context("protect /proc/1")?;
@@ -122,12 +123,12 @@ pub(super) fn build_root(plan: &SandboxLayout) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Opens a host directory without the entries that whiteouts in `marks` hide. It is briefly mounted
-/// on the stage, which is a path of the host, never of the sandbox.
+/// Opens a host directory without the entries that whiteouts in `marks` hide. The directory is
+/// briefly mounted on `stage`, which is a path on the host and is never visible in the sandbox.
 fn open_with_whiteouts(from: &Path, marks: &Path, stage: &Path) -> Result<OwnedFd, Failure> {
     let step = || format!("hide entries of {}", from.display());
     let (marks, lower) = (open_layer(marks)?, open_layer(from)?);
-    // Pass descriptors, as for the root, so that the mount list contains no host path.
+    // Pass descriptors, as for the root, so that the mount list contains no host paths.
     let text =
         mount_options(&format!("userxattr,lowerdir={}:{}", fd_path(&marks), fd_path(&lower)))?;
     mount("proctor", stage, "overlay", MountFlags::NODEV | MountFlags::RDONLY, &*text)
@@ -166,8 +167,9 @@ fn mount_overlay(plan: &SandboxLayout) -> Result<PathBuf, Failure> {
             (stage.to_owned(), as_path(upper).to_owned(), as_path(work).to_owned())
         }
     };
-    // The sandbox can read these options in its mount list, so pass descriptors. They reveal no
-    // host path, need no escaping, and fit in one page, however deep the directories are.
+    // The sandbox can read these options in its mount list, so pass descriptors. Unlike paths, they
+    // reveal nothing about the host, need no escaping, and fit in one page, however deep the
+    // directories are.
     let lower = plan
         .lower
         .iter()
@@ -185,7 +187,7 @@ fn mount_overlay(plan: &SandboxLayout) -> Result<PathBuf, Failure> {
         .context("mount the overlay")
         .map_err(|failure| failure.with_hint(OVERLAY_HINT))?;
     if matches!(plan.upper, UpperLayer::Memory { .. }) {
-        // This exposes no host files: no path of the sandbox leads to this directory, and it
+        // This exposes no host files: no path in the sandbox leads to this directory, and it
         // contains only what the sandbox wrote.
         crate::serve::remember_upper(upper);
     }
@@ -208,10 +210,10 @@ fn clone_read_only(from: &Path, and: u64) -> io::Result<OwnedFd> {
     Ok(tree)
 }
 
-/// Hides everything in `/proc` that does not belong to a process and is writable or readable only
-/// by root. If ids are mapped to themselves, the sandbox's root has the id of the machine's root,
-/// and for many of these files the kernel checks only the id. The files are found by searching, not
-/// from a list, because kernels differ.
+/// Covers every writable file in `/proc` that does not belong to a process. With `covered`, also
+/// covers files that only root can read. If ids are mapped to themselves, the sandbox's root has
+/// the same id as the machine's root, and for many of these files the kernel checks only the id.
+/// Searches `/proc` instead of using a list, because kernels differ.
 fn protect_proc(covered: bool) -> io::Result<()> {
     for entry in fs::read_dir("/proc")? {
         let entry = entry?;
@@ -255,10 +257,10 @@ fn attach(tree: &OwnedFd, to: &Path) -> io::Result<()> {
     Ok(move_mount(tree, "", CWD, to, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
 }
 
-/// Attaches a tree at a path of the sandbox, which is created if missing.
+/// Attaches a tree at a path in the sandbox. Creates the path if it is missing.
 fn mount_at(tree: &OwnedFd, is_dir: bool, to: &Path) -> io::Result<()> {
     if fs::metadata(to).is_err() {
-        // Remove a dangling link, which cannot be a mount point.
+        // A dangling link cannot be a mount point, so remove it.
         if fs::symlink_metadata(to).is_ok() {
             fs::remove_file(to)?;
         }
@@ -311,7 +313,7 @@ fn make_dev(devices: &[(OwnedFd, &str)], plan: &SandboxLayout) -> io::Result<()>
         attach(tree, &at)?;
     }
     fs::create_dir("/dev/pts")?;
-    // Limit the terminals, because the whole machine has only a few thousand.
+    // Limit the number of terminals, because the whole machine has only a few thousand.
     let terminals = match plan.without.contains(&Defence::Rations) {
         true => c"newinstance,ptmxmode=0666,mode=0620",
         false => c"newinstance,ptmxmode=0666,mode=0620,max=64",

@@ -1,4 +1,4 @@
-//! Opens the parent directory of a path without leaving a given directory.
+//! Opens the parent directory of a path, optionally without leaving a given directory.
 
 use std::os::fd::OwnedFd;
 
@@ -15,11 +15,11 @@ use super::refusal::{from_errno, refuse};
 
 const FOLDER_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Maximum number of links followed in a path, as in the kernel.
+/// Maximum number of links to follow in a path, the same as in the kernel.
 const MAX_SYMLINKS: usize = 40;
 
-/// A name in an open directory. Operations on it apply to that directory, even if paths are renamed
-/// meanwhile.
+/// A name in an open directory. Operations on it apply to that directory, even if its path is
+/// renamed meanwhile.
 pub struct AnchoredPath {
     pub folder: OwnedFd,
     pub name: Vec<u8>,
@@ -30,7 +30,7 @@ pub struct AnchoredPath {
 pub enum Parents {
     /// They must exist.
     There,
-    /// They are created and belong to the given owner, or else to the agent's user.
+    /// Missing parents are created. They belong to the given owner, or else to the agent's user.
     Made(Option<(Uid, Gid)>),
 }
 
@@ -41,7 +41,7 @@ struct Root {
     bound: Option<Vec<Vec<u8>>>,
 }
 
-/// Locates `path`. Its last component is not followed.
+/// Locates `path` without following its last component.
 pub fn locate(
     path: &RawPath,
     beneath: Option<&RawPath>,
@@ -50,7 +50,7 @@ pub fn locate(
     Root::open(beneath)?.locate(path.as_bytes(), parents).map_err(|error| with_path(error, path))
 }
 
-/// Locates the file that `path` refers to. Links are followed to where the file is or would be
+/// Locates the file that `path` refers to. Follows links to the place where the file is or would be
 /// created.
 pub fn locate_target(
     path: &RawPath,
@@ -99,7 +99,7 @@ impl Root {
             && path.first() == Some(&b'/')
         {
             if !parts.starts_with(bound) {
-                return Err(refuse(RefusalKind::Outside, "leads out of its folder"));
+                return Err(refuse(RefusalKind::Outside, "leads outside its folder"));
             }
             parts.drain(..bound.len());
         }
@@ -112,7 +112,7 @@ impl Root {
             Parents::There => self.open_folder(&parts.join(&b'/')),
         };
         let folder = folder.map_err(|error| match error {
-            Errno::XDEV => refuse(RefusalKind::Outside, "leads out of its folder"),
+            Errno::XDEV => refuse(RefusalKind::Outside, "leads outside its folder"),
             error => from_errno(error, "its folder"),
         })?;
         Ok(AnchoredPath { folder, name })
@@ -131,7 +131,7 @@ impl Root {
         }
     }
 
-    /// Opens a directory without openat2. All links are rejected, because their targets cannot be
+    /// Opens a directory without openat2. Rejects all links, because their targets cannot be
     /// checked safely.
     fn open_without_openat2(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
         let mut folder = openat(&self.folder, ".", FOLDER_FLAGS, Mode::empty())?;

@@ -1,4 +1,4 @@
-//! Passes each frame to its stream and runs each request in its own thread.
+//! Passes each frame to its stream, and runs each request in its own thread.
 
 use std::{
     ops::ControlFlow,
@@ -46,7 +46,7 @@ impl Server {
             }
             FrameKind::Cancel => {
                 if !frame.body.is_empty() {
-                    return Err(body_error(frame, "a cancel must not have a body"));
+                    return Err(body_error(frame, "a cancel frame must not have a body"));
                 }
                 if let Some(stream) = self.find(frame.stream)? {
                     stream.cancel();
@@ -129,7 +129,7 @@ impl Server {
                 agent_rss_kb: resident_kb(),
             }),
             Request::Shutdown => {
-                Err(refusal::refuse(RefusalKind::BadRequest, "a shutdown has no reply here"))
+                Err(refusal::refuse(RefusalKind::BadRequest, "a shutdown gets no reply here"))
             }
         }
     }

@@ -2,8 +2,8 @@
 //!
 //! The agent's threads count as processes of the sandbox. A program that leaves many processes
 //! behind must not prevent the agent from responding: the trial would end with a sandbox fault,
-//! although the sandbox is not faulty. So if there is no room for a thread or a command, the agent
-//! kills leftovers of finished commands.
+//! although nothing is wrong with the sandbox. So if there is no room for a thread or a command,
+//! the agent kills the leftover processes of finished commands.
 
 use std::{
     collections::HashSet,
@@ -16,10 +16,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::processes::{kill_until_gone, leftover_processes};
 
-/// How long to freeze multiplying processes before killing those found so far.
+/// How long to keep freezing processes that multiply before killing the ones found so far.
 const FREEZE_LIMIT: Duration = Duration::from_secs(3);
 
-/// Time for the reaper to reap dead processes, which occupy slots until then.
+/// How long to wait for the reaper: dead processes occupy slots until it reaps them.
 const REAP_DELAY: Duration = Duration::from_millis(50);
 
 static IS_DISABLED: AtomicBool = AtomicBool::new(false);

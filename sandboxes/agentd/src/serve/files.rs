@@ -30,9 +30,9 @@ const LINK_LIMIT: usize = 4095;
 
 static TEMPORARY_COUNTER: AtomicU64 = AtomicU64::new(0);
 
-/// Sends the file from `offset` on. Rejects the request if more than `limit` bytes are left, so
-/// that a part is never mistaken for the whole. Only regular files are read: a pipe could block
-/// forever, and a device has no end.
+/// Sends the file's content from `offset` to the end. Rejects the request if more than `limit`
+/// bytes remain, so that no caller mistakes part of a file for the whole file. Only regular files
+/// are read: a pipe could block forever, and a device has no end.
 pub fn read(
     server: &Server,
     stream: &Stream,
@@ -64,8 +64,8 @@ pub fn read(
         if read == 0 {
             break;
         }
-        // Check the limit again: the file may have grown, or it may be a file of /proc, whose size
-        // is 0.
+        // Check the limit again: the file may have grown, or its size may be 0 because it is in
+        // /proc.
         if at + read as u64 > end {
             return too_large();
         }
@@ -102,7 +102,7 @@ pub fn write(server: &Server, stream: &Stream, request: &WriteRequest) -> Result
         Err(error) => return Err(from_errno(error, path)),
     };
     if let Some(stat) = &existing {
-        // Reject devices and pipes, because a rename would replace them for everyone.
+        // Reject devices and pipes, because a rename would replace them for every process.
         expect_regular(stat, path)?;
     }
     if request.append {
@@ -136,8 +136,8 @@ fn append(
     Ok(Reply::Done)
 }
 
-/// Writes a temporary file and renames it, so that no reader sees a partial file. Hard links to the
-/// old file keep its old content.
+/// Writes a temporary file and renames it, so that no reader sees a partial file. Other hard links
+/// to the old file keep its content.
 fn replace(
     server: &Server,
     stream: &Stream,
@@ -157,8 +157,8 @@ fn replace(
             fchown(&file, Some(user), Some(group)).map_err(refused)?;
         }
         if let Some(stat) = existing {
-            // Keep the owner if the agent is permitted to. If it is not, the content is still
-            // replaced.
+            // Keep the owner if the agent is permitted to set it. Otherwise, still replace the
+            // content.
             let (user, group) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
             let _ = fchown(&file, Some(user), Some(group));
         }
@@ -187,21 +187,21 @@ fn write_link(
     symlinkat(&target[..], &place.folder, &temporary[..]).map_err(refused)?;
     if let Some((user, group)) = owner {
         let (folder, name) = (&place.folder, &temporary[..]);
-        // Ignore errors: the owner of a link decides only who may remove it.
+        // Ignore errors: a link's owner matters only for who may remove the link.
         let _ = chownat(folder, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW);
     }
     let done = renameat(&place.folder, &temporary[..], &place.folder, &place.name[..]);
     finish(place, &temporary, done.map_err(refused))
 }
 
-/// Returns the ids of an owner in a request.
+/// Returns the user and group id of the owner in a request.
 fn resolve_owner(owner: Option<&str>) -> Result<Option<(Uid, Gid)>, Refusal> {
     let found = owner.map(users::find).transpose()?;
     Ok(found.map(|found| (Uid::from_raw(found.user), Gid::from_raw(found.group))))
 }
 
-/// Creates a directory or sets its mode. A link at the path is rejected, because it is not a
-/// directory.
+/// Creates a directory, or sets an existing one's mode. Rejects a link at the path, because a link
+/// is not a directory.
 pub fn create_folder(request: &CreateDirRequest) -> Result<Reply, Refusal> {
     let refused = |error| from_errno(error, &request.path);
     let owner = resolve_owner(request.owner.as_deref())?;
@@ -232,7 +232,7 @@ fn finish(
     done.map(|()| Reply::Done)
 }
 
-/// Returns a unique name. The file is created with `O_EXCL`.
+/// Returns a unique name for a temporary file, which the caller creates with `O_EXCL`.
 fn temporary_name() -> Vec<u8> {
     let number = TEMPORARY_COUNTER.fetch_add(1, Ordering::Relaxed);
     let now = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());

@@ -1,4 +1,4 @@
-//! Forwarded listeners: connections made in the sandbox are passed to the host.
+//! Listeners in the sandbox whose connections the agent forwards to the host.
 
 use std::{
     io,
@@ -24,7 +24,7 @@ use super::{
 /// Pause after a failed accept, for example when no descriptors are free.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// Listens on 127.0.0.1 as long as the channel lives.
+/// Listens on 127.0.0.1 until the channel closes.
 pub fn listen(server: &Arc<Server>, port: u16) -> Result<Reply, Refusal> {
     let refused = |error: io::Error| {
         let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
@@ -71,15 +71,15 @@ fn accept(server: &Arc<Server>, port: u16, connection: TcpStream) -> io::Result<
 
 struct Forward {
     connection: TcpStream,
-    /// Whether data may still flow from the connection to the host.
+    /// Whether more data may arrive from the connection for the host.
     out: bool,
     into: bool,
     pending: Vec<u8>,
 }
 
 impl Forward {
-    /// Forwards data until both sides have ended, one has failed, or the host cancels. The reply
-    /// closes the stream.
+    /// Forwards data until both sides have ended, one has failed, or the host cancels. The caller
+    /// then closes the stream.
     fn run(&mut self, server: &Server, stream: &Stream) -> Result<(), Errno> {
         let fd = OwnedFd::from(self.connection.try_clone().map_err(|_| Errno::IO)?);
         let mut buffer = vec![0; CHUNK_BYTES];
@@ -113,8 +113,8 @@ impl Forward {
                 PollFd::from_borrowed_fd(stream.wake_fd(), PollFlags::IN),
                 PollFd::new(&fd, wanted),
             ];
-            // Polling a connection without requested events would still wake the thread on a
-            // hang-up.
+            // Without requested events, poll would still return on a hang-up, so don't poll the
+            // connection.
             let watched = if wanted.is_empty() { 1 } else { 2 };
             match poll(&mut fds[..watched], None) {
                 Ok(_) | Err(Errno::INTR) => {}

@@ -1,4 +1,5 @@
-//! Serves requests on a byte stream with one reader, one writer, and a thread per open stream.
+//! Serves requests over a byte stream with one reader thread, one writer thread, and a thread per
+//! open stream.
 
 mod beneath;
 mod dispatch;

@@ -1,4 +1,4 @@
-//! The queue of data for the host.
+//! The queue of data to send to the host.
 
 use std::{
     io,
@@ -19,12 +19,13 @@ use super::processes;
 /// Time limit for sending final messages at shutdown.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Number of bytes that can be written at once whenever `poll` reports a pipe as writable (the
-/// kernel's `PIPE_BUF`).
+/// The number of bytes that can be written without blocking whenever `poll` reports a pipe as
+/// writable (the kernel's `PIPE_BUF`).
 const ATOMIC_WRITE_BYTES: usize = 4096;
 
-/// A queue with a single writer thread. Senders never block on a host that does not read, so time
-/// limits are always enforced. The queue stays small because data is sent only with credit.
+/// A send queue with a single writer thread. A host that does not read never blocks the senders, so
+/// time limits are always enforced. The queue stays small because streams send data only when they
+/// have credit.
 pub struct Outbox {
     writer: OwnedFd,
     queue: Mutex<Queue>,
@@ -55,7 +56,7 @@ impl Outbox {
         if queue.leaks {
             return;
         }
-        // Write a short reply on an idle channel directly. Switching to the writer thread would
+        // On an idle channel, write a short reply directly. Switching to the writer thread would
         // take a large part of a short command's time.
         let mut rest = bytes;
         if queue.bytes.is_empty()
@@ -71,13 +72,13 @@ impl Outbox {
         }
     }
 
-    /// Drops everything sent from now on. The sandbox is about to be killed, and the host must not
-    /// think that a command killed with it ended by itself.
+    /// Discards all frames sent from now on. The sandbox is about to be killed, and the host must
+    /// not mistake a command that dies with it for one that ended by itself.
     pub fn discard_later_frames(&self) {
         self.lock().leaks = true;
     }
 
-    /// Sends the only frame that is still delivered afterwards.
+    /// Sends a frame after [`Self::discard_later_frames`]. No other frame is sent after that call.
     pub fn send_final(&self, frame: &Frame) {
         self.lock().bytes.extend_from_slice(&frame.encode());
         self.changed.notify_all();
@@ -89,7 +90,7 @@ impl Outbox {
         poll(&mut fds, Some(&now)) == Ok(1) && fds[0].revents() == PollFlags::OUT
     }
 
-    /// Closes a stream with a reply. A reply that is too long for a frame becomes a refusal.
+    /// Closes a stream with a reply. If the reply is too long for a frame, sends a refusal instead.
     pub fn reply(&self, stream: u32, answer: &Result<Reply, Refusal>) {
         let frame = Frame::json(FrameKind::Reply, stream, answer).or_else(|error| {
             let refusal = Refusal { why: RefusalKind::TooLarge, what: format!("answer: {error}") };
@@ -100,7 +101,7 @@ impl Outbox {
         }
     }
 
-    /// Waits until everything is written, for at most a second.
+    /// Waits until everything is written, for at most [`FLUSH_TIMEOUT`].
     pub fn flush(&self) {
         let queue = self.lock();
         let busy = |queue: &mut Queue| queue.writing || !queue.bytes.is_empty();
@@ -131,15 +132,15 @@ impl Outbox {
                     Ok(written) => rest = &rest[written..],
                     Err(Errno::INTR) => {}
                     Err(_) => {
-                        // The stream has ended, so nothing receives the agent's data anymore. End
-                        // the sandbox.
+                        // The stream has ended, so the host no longer receives data. End the
+                        // sandbox.
                         processes::kill_everything();
                         std::process::exit(0);
                     }
                 }
             }
-            // Shrink the buffer, so that a single burst does not occupy memory for the sandbox's
-            // lifetime.
+            // Shrink the buffer, so that a single burst does not keep memory occupied for the
+            // sandbox's lifetime.
             out.shrink_to(256 << 10);
         }
     }

@@ -1,12 +1,12 @@
-//! Finds the processes in the sandbox and the commands they belong to, and kills them.
+//! Finds the processes in the sandbox, assigns them to commands, and kills them.
 //!
-//! A process can leave its group, its session and its parent, so none of them shows which command
-//! it belongs to. The agent therefore marks every command with a hard resource limit that no
-//! program uses (`RLIMIT_RTTIME`, lowered by the command's number). The limit is inherited through
-//! fork and exec, cannot be raised without a capability, and can be read from `/proc`.
+//! A process can leave its group, its session and its parent, so none of them reliably shows which
+//! command it belongs to. The agent therefore marks every command with a hard resource limit that
+//! no program uses: `RLIMIT_RTTIME`, lowered by the command's number. The limit is inherited
+//! through fork and exec, cannot be raised without a capability, and can be read from `/proc`.
 //!
-//! Rejected alternatives: an environment variable, because a command's environment is exactly what
-//! the host requested; and a control group, because it is often not writable.
+//! Two alternatives were rejected: an environment variable, because a command's environment is
+//! exactly what the host requested; and a control group, because its files are often not writable.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -26,10 +26,10 @@ use rustix::process::{
 
 use super::proc_file;
 
-/// How long killing may take before the agent gives up.
+/// How long the agent tries to kill processes before it gives up.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
 
-/// Microseconds of real-time computing (35 years), used if the sandbox has no limit.
+/// The base of the marks if the sandbox has no `RLIMIT_RTTIME`, in microseconds (35 years).
 const UNLIMITED: u64 = 1 << 50;
 
 /// The flag of a kernel thread in `/proc/<pid>/stat`.
@@ -39,7 +39,8 @@ static RTTIME_LIMIT: OnceLock<u64> = OnceLock::new();
 static MARKS_ISSUED: AtomicU64 = AtomicU64::new(0);
 static RUNNING: Mutex<BTreeMap<i32, Mark>> = Mutex::new(BTreeMap::new());
 
-/// The number of a command in this sandbox, which determines the limit that marks its processes.
+/// The number of a command in this sandbox. It determines the resource limit that marks the
+/// command's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark(u64);
 
@@ -53,13 +54,13 @@ impl Mark {
     }
 }
 
-/// Returns the running commands by main process. Without `/proc` in the sandbox, only these can be
-/// killed.
+/// Returns the running commands, keyed by main process. If the sandbox has no `/proc`, the agent
+/// can kill only these.
 pub fn running() -> MutexGuard<'static, BTreeMap<i32, Mark>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts a command with `spawn` and registers it as running, in one step.
+/// Starts a command with `spawn` and registers it as running, under one lock.
 pub fn spawn_registered(mark: Mark, spawn: impl FnOnce() -> io::Result<i32>) -> io::Result<i32> {
     let mut running = running();
     let main = spawn()?;
@@ -67,7 +68,7 @@ pub fn spawn_registered(mark: Mark, spawn: impl FnOnce() -> io::Result<i32>) -> 
     Ok(main)
 }
 
-/// Reads the agent's own limit. All marks are below it.
+/// Stores the agent's own limit. All marks are below it.
 pub fn remember_limit() {
     own_limit();
 }
@@ -85,8 +86,8 @@ pub struct Process {
     session: i32,
 }
 
-/// Returns every live process in the sandbox except the agent: all visible ones if the agent is
-/// process 1, otherwise its descendants.
+/// Returns every live process in the sandbox except the agent: all visible processes if the agent
+/// is process 1, otherwise its descendants.
 pub fn sandbox_processes() -> Vec<Process> {
     let own = process::id() as i32;
     let all = visible_processes();
@@ -104,7 +105,8 @@ pub fn kill_everything() -> u32 {
         for group in running().keys().filter_map(|&group| Pid::from_raw(group)) {
             let _ = kill_process_group(group, Signal::KILL);
         }
-        // Kill all of them in one call, so that no fork escapes between listing and killing.
+        // Kill all of them with one call, so that no forked process escapes between listing and
+        // killing.
         if getpid().is_init() {
             kill_whole_namespace();
         }
@@ -122,7 +124,7 @@ pub fn kill_command(main: i32, mark: Mark) -> u32 {
     })
 }
 
-/// Kills the rest of a command's process group. Returns the number of processes.
+/// Kills what is left of a command's process group. Returns the number of killed processes.
 pub fn kill_group(main: i32) -> u32 {
     let Some(pid) = Pid::from_raw(main) else { return 0 };
     // In the usual case this takes one call and no scan of /proc. The leader is already reaped, so
@@ -193,7 +195,7 @@ fn command_processes(main: i32, mark: Mark) -> Vec<Process> {
     let issued = MARKS_ISSUED.load(Ordering::Relaxed);
     let known = own_limit().saturating_sub(issued)..=own_limit();
     let theirs = |p: &Process| {
-        // A process whose mark was never assigned is trying to hide.
+        // No command has this mark, so the process changed its limit to hide.
         p.pid == main
             || p.group == main
             || p.session == main

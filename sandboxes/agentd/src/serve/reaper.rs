@@ -1,8 +1,8 @@
-//! Waits for all processes; nothing else in the agent does.
+//! Waits for all processes. No other part of the agent does.
 //!
 //! As process 1, or otherwise as a subreaper, the agent inherits every orphan in the sandbox. So
-//! one thread waits for all children and passes the exit statuses of commands to their listeners.
-//! Waiting for single children elsewhere would race with it.
+//! one thread waits for all children and passes the commands' exit statuses to their listeners.
+//! Waiting for a single child elsewhere would race with that thread.
 
 use std::{
     collections::HashMap,
@@ -14,8 +14,8 @@ use std::{
 
 use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 
-/// How often an agent without children checks for orphans that were started elsewhere, such as
-/// processes that an engine put into the sandbox.
+/// How often an agent without children checks for orphans that it did not start, such as processes
+/// that a container engine started in the sandbox.
 const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How a command ended.
@@ -48,9 +48,10 @@ impl Reaper {
         Ok(reaper)
     }
 
-    /// Starts a process with `spawn` and calls `listener` once it has ended. Keeps the lock
-    /// meanwhile, so that a process that ends immediately is not reaped before its listener is
-    /// registered. The standard library can also still wait for a child whose `exec` failed.
+    /// Starts a process with `spawn` and calls `listener` once the process has ended. Holds the
+    /// lock in between, so that a process that ends immediately is not reaped before its listener
+    /// is registered. Under the lock, the standard library can also wait for a child whose `exec`
+    /// failed.
     pub fn spawn_with_listener(
         &self,
         spawn: impl FnOnce() -> io::Result<i32>,
@@ -67,7 +68,7 @@ impl Reaper {
         Ok(pid)
     }
 
-    /// Prevents further starts, so that the final kill leaves nothing behind.
+    /// Prevents further processes from being started, so that the final kill leaves none behind.
     pub fn close(&self) {
         self.lock().closed = true;
     }
@@ -105,7 +106,7 @@ fn exit_state(status: WaitStatus) -> ExitState {
     }
 }
 
-/// Waits until a child is dead and leaves it unreaped. Returns `None` if there are no children.
+/// Waits until a child is dead, but does not reap it. Returns `None` if there are no children.
 #[expect(unsafe_code, reason = "rustix does not return the process id of a waitid")]
 fn wait_for_dead_child() -> Option<Pid> {
     loop {

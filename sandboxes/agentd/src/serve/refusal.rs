@@ -1,4 +1,4 @@
-//! Converts kernel errors to refusals.
+//! Converts errors from the kernel to refusals.
 
 use std::fmt;
 
@@ -13,14 +13,14 @@ pub fn cancelled() -> Refusal {
     refuse(RefusalKind::Cancelled, "cancelled")
 }
 
-/// Converts a kernel error. `doing` describes what failed, including the path.
+/// Converts an error from the kernel. `doing` describes the failed operation, including the path.
 pub fn from_errno(error: Errno, doing: impl fmt::Display) -> Refusal {
     let why = match error {
         Errno::NOENT => RefusalKind::NotFound,
         Errno::ACCESS | Errno::PERM | Errno::ROFS => RefusalKind::Permission,
         Errno::ISDIR => RefusalKind::IsADirectory,
         Errno::NOTDIR => RefusalKind::NotADirectory,
-        // RESOLVE_BENEATH returns this error for a path that leads out.
+        // The kernel returns this error if RESOLVE_BENEATH is set and the path leads outside.
         Errno::XDEV => RefusalKind::Outside,
         Errno::NOSPC | Errno::DQUOT => RefusalKind::NoSpace,
         Errno::FBIG | Errno::NAMETOOLONG => RefusalKind::TooLarge,

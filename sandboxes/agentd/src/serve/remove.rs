@@ -17,13 +17,14 @@ use super::{
 const FOLDER_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Removes a path. Succeeds if it does not exist. A link is removed, never followed.
+/// Removes a path. Succeeds if the path does not exist. If the path is a link, removes the link and
+/// never its target.
 pub fn remove(
     stream: &Stream,
     path: &RawPath,
     beneath: Option<&RawPath>,
 ) -> Result<Reply, Refusal> {
-    // A trailing slash means the directory itself.
+    // Ignore trailing slashes: they refer to the directory itself.
     let end = path.as_bytes().iter().rposition(|&byte| byte != b'/').map_or(0, |at| at + 1);
     let place = match locate(&RawPath::new(&path.as_bytes()[..end]), beneath, Parents::There) {
         Err(Refusal { why: RefusalKind::NotFound | RefusalKind::NotADirectory, .. }) => {
@@ -49,8 +50,9 @@ struct Level {
     identity: (u64, u64),
 }
 
-/// Walks with one open directory and `..`, so that deep trees exhaust neither the stack nor the
-/// descriptors. If a parent is not the expected one, it was moved, and the removal stops.
+/// Walks the tree with one open directory and `..`, so that deep trees exhaust neither the stack
+/// nor the descriptors. If `..` is not the expected directory, the current directory was moved, and
+/// the removal stops.
 fn remove_folder(stream: &Stream, parent: OwnedFd, name: Vec<u8>) -> Result<(), Errno> {
     let mut levels = vec![Level { name: name.clone(), identity: file_id(&parent)? }];
     let mut folder = enter(&parent, &name)?;
@@ -84,7 +86,7 @@ fn file_id(folder: &OwnedFd) -> Result<(u64, u64), Errno> {
 
 fn enter(parent: &OwnedFd, name: &[u8]) -> Result<OwnedFd, Errno> {
     match openat(parent, name, FOLDER_FLAGS, Mode::empty()) {
-        // The owner removed their own permissions on the directory.
+        // The directory's owner removed their own permissions on it.
         Err(Errno::ACCESS) => {
             chmodat(parent, name, Mode::RWXU, AtFlags::empty())?;
             openat(parent, name, FOLDER_FLAGS, Mode::empty())
@@ -93,7 +95,7 @@ fn enter(parent: &OwnedFd, name: &[u8]) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Removes files and empty directories. Returns the name of the first other directory.
+/// Removes files and empty directories. Returns the name of the first directory that is not empty.
 fn remove_entries(folder: &OwnedFd) -> Result<Option<Vec<u8>>, Errno> {
     for entry in Dir::read_from(folder)? {
         let entry = entry?;

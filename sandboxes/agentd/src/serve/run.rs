@@ -31,7 +31,8 @@ use crate::hardening;
 /// How long a killed command may take to die before the agent gives up.
 const DEATH_LIMIT: Duration = Duration::from_secs(10);
 
-/// Exit codes that a shell uses for a program that cannot be run and for a missing one.
+/// Exit codes that a shell returns for a program that cannot be executed and for one that does not
+/// exist.
 const NOT_RUN: i32 = 126;
 const NOT_FOUND: i32 = 127;
 
@@ -39,8 +40,9 @@ const NOT_FOUND: i32 = 127;
 struct OutputPipe {
     channel: u8,
     pipe: Option<OwnedFd>,
-    /// After the exit: the number of bytes that were then left in the pipe. A daemon that still has
-    /// the pipe open may write forever, and its output is not this command's.
+    /// Set when the command exits: the number of bytes still in the pipe. Only these are read,
+    /// because a daemon that keeps the pipe open may write forever, and its output is not the
+    /// command's.
     left: Option<u64>,
 }
 
@@ -119,7 +121,7 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
             outlet(channel::STDERR, stderr_reader),
             outlet(channel::RESULTS, results_reader),
         ],
-        // Without input, close the write end immediately, so that no /dev/null is needed.
+        // Without input, close the write end immediately. The command then needs no /dev/null.
         inlet: InputPipe { pipe: request.stdin.then_some(stdin_writer), pending: Vec::new() },
         buffer: vec![0; CHUNK_BYTES],
     };
@@ -152,7 +154,7 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
                 break;
             }
         }
-        // After a cancel, the host does not wait for output.
+        // After a cancel, the host no longer waits for output.
         if status.is_some() && (running.is_drained() || stream.is_cancelled()) {
             break;
         }
@@ -171,7 +173,8 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
     Ok(Reply::Exited(exited))
 }
 
-/// Starts the command. If the sandbox is full of finished commands' leftovers, kills those first.
+/// Starts the command. If the sandbox is full, first kills the leftover processes of finished
+/// commands.
 fn start(
     server: &Server,
     stream: &Arc<Stream>,
@@ -211,8 +214,8 @@ fn check(request: &RunRequest) -> Result<&RawPath, Refusal> {
     Ok(first)
 }
 
-/// Returns the program to execute. Searches `PATH` only if there is a fallback: otherwise `exec`
-/// does so.
+/// Returns the program to execute. Searches `PATH` only if the request has a fallback. Otherwise
+/// `exec` searches `PATH`.
 fn resolve_program<'a>(first: &'a RawPath, request: &'a RunRequest, cwd: &OwnedFd) -> &'a RawPath {
     let Some(fallback) = &request.fallback else { return first };
     let exists = |path: &[u8]| accessat(cwd, path, Access::EXEC_OK, AtFlags::empty()).is_ok();
@@ -234,8 +237,8 @@ fn open_cwd(request: &RunRequest) -> Result<OwnedFd, Refusal> {
         .map_err(|error| from_errno(error, format!("working directory {}", request.cwd)))
 }
 
-/// Reports a command that cannot be run with the exit code that a shell would use. Rejects the
-/// request only if the sandbox cannot start any process.
+/// Reports that a command cannot be executed, with the exit code that a shell would return. Returns
+/// a refusal only if the sandbox cannot start any process.
 fn report_start_failure(
     server: &Server,
     stream: &Stream,
@@ -279,7 +282,7 @@ impl RunningCommand<'_> {
         self.stream.send_end(&self.server.outbox, self.outlets[index].channel);
     }
 
-    /// Waits for the command, the host or the time `until`, and transfers available data.
+    /// Waits for the command or the host, at most until `until`, and transfers available data.
     fn step(&mut self, until: Option<Instant>) -> Result<(), Refusal> {
         self.fetch_input();
         let credit = self.stream.credit();
@@ -295,7 +298,7 @@ impl RunningCommand<'_> {
             fds.push(PollFd::new(pipe, PollFlags::OUT));
         }
         let timeout = until.map(|at| {
-            // Round up, so that the time has passed when the wait ends.
+            // Round up, so that the wait doesn't end before the deadline.
             let left = at.saturating_duration_since(Instant::now()) + Duration::from_micros(100);
             Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() }
         });
@@ -342,7 +345,8 @@ impl RunningCommand<'_> {
     fn fetch_input(&mut self) {
         while self.inlet.pending.is_empty() {
             match self.stream.take_input(&self.server.outbox) {
-                // Discard input for a command that does not read. The host may send it anyway.
+                // The command does not read its input, so discard it. The host may send input
+                // anyway.
                 Input::Bytes(_) if self.inlet.pipe.is_none() => {}
                 Input::Bytes(bytes) => self.inlet.pending = bytes,
                 Input::Nothing => return,

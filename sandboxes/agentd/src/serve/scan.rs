@@ -1,10 +1,10 @@
-//! Scans for hidden content by its fingerprints.
+//! Scans the sandbox for hidden content, which is described by fingerprints.
 
 use proctor_wire::{Refusal, RefusalKind, Reply, SECRETS_LIMIT, ScanRequest, Secrets};
 
 use super::{refusal::refuse, server::Server, stream::Stream};
 
-/// Reads the secrets from the host, then scans.
+/// Reads the fingerprints from the host, then scans.
 pub fn scan(server: &Server, stream: &Stream, request: &ScanRequest) -> Result<Reply, Refusal> {
     let mut text = Vec::new();
     while let Some(piece) = stream.next_input(&server.outbox)? {

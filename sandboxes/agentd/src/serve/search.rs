@@ -1,4 +1,4 @@
-//! Searches files without using programs of the image.
+//! Searches files without the programs in the image.
 
 use std::{fs::File, os::unix::ffi::OsStrExt, path::Path};
 
@@ -14,10 +14,10 @@ use super::{
     stream::Stream,
 };
 
-/// Maximum bytes of a line in the reply.
+/// Maximum length of a line in the reply, in bytes. Longer lines are truncated.
 const LINE_LIMIT: usize = 500;
 
-/// Maximum bytes of all matches together, well below the size of a frame.
+/// Maximum total size of all matches in bytes, well below the frame size.
 const TEXT_LIMIT: usize = 256 << 10;
 
 /// Maximum line length in bytes. Files with a longer line are skipped.
@@ -26,8 +26,8 @@ const HEAP_LIMIT: usize = 4 << 20;
 /// Maximum directory depth.
 const DEPTH_LIMIT: usize = 512;
 
-/// Searches the root. Paths in the matches are relative to the root, or just its name if it is a
-/// file. Links are not followed. `.git` and binary files are skipped.
+/// Searches `root`. Paths in the matches are relative to the root. If the root is a file, its path
+/// is just its name. Links are not followed, and `.git` and binary files are skipped.
 pub fn search(stream: &Stream, request: &SearchRequest) -> Result<Reply, Refusal> {
     let pattern = request.pattern.as_deref().map(|p| matcher(p, request)).transpose()?;
     let glob = request.glob.as_deref().map(glob_matcher).transpose()?;
@@ -76,7 +76,7 @@ pub fn search(stream: &Stream, request: &SearchRequest) -> Result<Reply, Refusal
             Some(pattern) => {
                 let Some(file) = open(entry.path()) else { continue };
                 let sink = LineSink { found: &mut found, stream, path: shown };
-                // An error in one file (such as a line above the limit) does not end the search.
+                // An error in one file, such as a line above the limit, does not end the search.
                 let _ = searcher.search_file(pattern, &file, sink);
             }
         }
@@ -113,8 +113,8 @@ fn glob_matcher(glob: &str) -> Result<GlobMatcher, Refusal> {
         .map_err(|error| refuse(RefusalKind::BadRequest, format!("glob: {error}")))
 }
 
-/// Opens a regular file. The name may have become a pipe since the directory was read, and opening
-/// that would block.
+/// Opens a regular file. After the directory was read, the name may have become a pipe, and opening
+/// a pipe would block.
 fn open(path: &Path) -> Option<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = openat(CWD, path, flags, Mode::empty()).ok()?;
@@ -131,9 +131,9 @@ struct MatchCollector {
 }
 
 impl MatchCollector {
-    /// Adds the match, or records that there are more than the limit.
+    /// Adds the match. If the limit is reached, records that there are more matches.
     fn add(&mut self, path: RawPath, line: u64, text: String) {
-        // Escaping a byte takes up to six bytes in JSON.
+        // In JSON, an escaped byte takes up to six bytes.
         let bytes = 3 * path.as_bytes().len() + text.len() + 64;
         if self.matches.len() >= self.limit || self.bytes + bytes > TEXT_LIMIT {
             self.more = true;

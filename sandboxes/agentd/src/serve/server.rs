@@ -1,4 +1,4 @@
-//! The state of the agent that all threads share, and its open streams.
+//! The state that the agent's threads share, including the open streams.
 
 use std::{
     collections::HashMap,
@@ -19,8 +19,9 @@ pub struct Server {
     pub reaper: Arc<Reaper>,
     pub snapshots: Mutex<SnapshotState>,
     streams: Mutex<HashMap<u32, Arc<Stream>>>,
-    /// The highest stream that each side has opened. A frame for a closed stream below it is late
-    /// rather than invalid, because the host may not know yet that it is closed.
+    /// The highest stream that each side has opened. A frame for a closed stream at or below that
+    /// number is late rather than invalid, because the host may not know yet that the stream is
+    /// closed.
     pub(super) highest: [AtomicU32; 2],
 }
 
@@ -68,7 +69,8 @@ impl Server {
         Ok(stream)
     }
 
-    /// Removes the stream before replying, because the host may reuse the number immediately.
+    /// Closes a stream with a reply. Removes the stream first, because the host may reuse the
+    /// number as soon as it has the reply.
     pub fn close(&self, id: u32, answer: &Result<Reply, Refusal>) {
         self.streams().remove(&id);
         self.outbox.reply(id, answer);

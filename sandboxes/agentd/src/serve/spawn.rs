@@ -1,4 +1,4 @@
-//! Starts a process that inherits nothing from the agent except its standard descriptors.
+//! Starts a process that inherits only its standard descriptors from the agent.
 
 use std::{
     collections::BTreeMap,
@@ -21,10 +21,10 @@ use rustix::{
 use super::{processes::Mark, users::Identity};
 use crate::hardening::ProcessCapabilities;
 
-/// The descriptor of the results pipe in a command.
+/// The descriptor number of the results pipe in a command.
 const RESULTS_FD: i32 = 3;
 
-/// Signals that the agent may have inherited as ignored. Commands get the default actions.
+/// Signals that the agent may have inherited as ignored. Commands get their default actions back.
 const RESET_SIGNALS: [i32; 10] = [
     libc::SIGHUP,
     libc::SIGINT,
@@ -38,13 +38,13 @@ const RESET_SIGNALS: [i32; 10] = [
     libc::SIGXFSZ,
 ];
 
-/// Everything needed to start a process.
+/// What is needed to start a process.
 pub struct Launch<'a> {
-    /// The program to execute, regardless of the first argument.
+    /// The program to execute, which may differ from the first argument.
     pub program: &'a RawPath,
     pub argv: &'a [RawPath],
     pub env: &'a BTreeMap<String, RawPath>,
-    /// An open directory, so that a missing directory is distinguished from a missing program.
+    /// An open directory, so that a missing directory is not mistaken for a missing program.
     pub cwd: OwnedFd,
     pub stdin: OwnedFd,
     pub stdout: OwnedFd,
@@ -56,8 +56,9 @@ pub struct Launch<'a> {
     pub mark: Mark,
 }
 
-/// Ensures that commands inherit no descriptor of the agent, and that descriptor 3 is in use. The
-/// child puts the results pipe there, so the standard library's own pipe must not use that number.
+/// Ensures that commands inherit no other descriptor of the agent, and that descriptor 3 is in use.
+/// The child puts the results pipe at 3, so the standard library's own pipe must not get that
+/// number.
 #[expect(unsafe_code, reason = "rustix has no close_range")]
 pub fn guard_descriptors() {
     // SAFETY: system calls that access no memory. The flag closes nothing in this process.
@@ -79,8 +80,8 @@ unsafe fn close_on_exec_from(first: u32) {
     unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
 }
 
-/// Makes the kernel kill a command before the agent and before anything on the host if memory is
-/// short. If the sandbox does not allow this setting, the kernel decides by size, and the agent is
+/// If memory runs out, makes the kernel kill a command before the agent and before anything on the
+/// host. If the sandbox does not allow this setting, the kernel chooses by size, and the agent is
 /// small.
 fn prefer_oom_kill() {
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
@@ -89,8 +90,8 @@ fn prefer_oom_kill() {
     }
 }
 
-/// Prepares a command that leads a new session and process group. It can be started again if
-/// starting fails.
+/// Prepares a command that leads a new session and process group. If it cannot be started, the
+/// caller may try again.
 #[expect(unsafe_code, reason = "the child is set up between fork and exec")]
 pub fn prepare(launch: Launch<'_>) -> io::Result<Command> {
     let Launch { program, argv, env, cwd, stdin, stdout, stderr, results, identity, powers, mark } =
@@ -122,8 +123,8 @@ pub fn prepare(launch: Launch<'_>) -> io::Result<Command> {
                 libc::signal(signal, libc::SIG_DFL);
             }
         }
-        // If the sandbox denies this limit, only a process's ancestry shows which command it
-        // belongs to.
+        // Without this limit, which the sandbox may deny, only a process's ancestry shows which
+        // command it belongs to.
         let mark = Rlimit { current: Some(limit), maximum: Some(limit) };
         let _ = rustix::process::setrlimit(Resource::Rttime, mark);
         prefer_oom_kill();

@@ -1,4 +1,4 @@
-//! The agent's lifecycle: harden, handshake, read frames, and kill everything at the end.
+//! The agent's lifecycle: harden, exchange hellos, read frames, and kill everything at the end.
 
 use std::{os::fd::OwnedFd, sync::Arc};
 
@@ -18,16 +18,16 @@ const EXIT_PROTOCOL_ERROR: i32 = 76;
 /// The agent could not start.
 const EXIT_START_FAILED: i32 = 70;
 
-/// Serves on standard input and output until the stream ends. Returns the exit status. `leaks`
-/// lists the defences to leave out (usually none). If it is `Some`, the hardening is applied first.
+/// Serves on standard input and output until the stream ends. Returns the exit status. If `leaks`
+/// is `Some`, first applies the hardening without the listed defences (usually none).
 ///
-/// Set-up lines, which are trusted, and tests use an unhardened agent over a pair of pipes.
+/// Set-up lines, which are trusted, and tests use an agent without hardening over a pair of pipes.
 pub fn serve_stdio(leaks: Option<&Vec<Defence>>) -> i32 {
     let without = leaks.map_or(&[][..], |without| without);
     let harden = || match leaks {
         Some(without) => hardening::apply(without).map(drop),
-        // Without hardening, still prevent programs in the sandbox from tracing the agent or
-        // opening its descriptors through /proc.
+        // Even without hardening, prevent programs in the sandbox from tracing the agent or opening
+        // its descriptors through /proc.
         None => set_dumpable_behavior(DumpableBehavior::NotDumpable)
             .map_err(|error| ("hide the agent's memory", error.into())),
     };
@@ -47,8 +47,8 @@ pub fn serve_stdio(leaks: Option<&Vec<Defence>>) -> i32 {
     }
 }
 
-/// Serves on any pair of descriptors (which may be duplicates of one socket) until the stream ends,
-/// then kills everything in the sandbox. Returns the exit status: 0 at the end of the stream, 76 if
+/// Serves on a pair of descriptors, which may be duplicates of one socket, until the stream ends.
+/// Then kills everything in the sandbox. Returns the exit status: 0 at the end of the stream, 76 if
 /// the host violated the protocol, 70 if the agent could not start.
 pub fn serve(reader: OwnedFd, writer: OwnedFd, without: &[Defence]) -> i32 {
     if without.contains(&Defence::Eviction) {
@@ -76,12 +76,12 @@ pub fn serve(reader: OwnedFd, writer: OwnedFd, without: &[Defence]) -> i32 {
 }
 
 fn start_server(writer: OwnedFd) -> std::io::Result<Arc<Server>> {
-    // The agent adopts orphans, so that no process of the sandbox escapes it.
+    // The agent adopts orphans, so that no process in the sandbox escapes it.
     set_child_subreaper(Some(getpid()))?;
     spawn::guard_descriptors();
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    // In any other working directory, commands could not remove that directory and a sweep could
-    // not unmount it.
+    // If another directory were the working directory, commands could not remove it and a sweep
+    // could not unmount it.
     let _ = rustix::process::chdir("/");
     processes::remember_limit();
     let outbox = Outbox::start(writer)?;
@@ -90,7 +90,8 @@ fn start_server(writer: OwnedFd) -> std::io::Result<Arc<Server>> {
     Ok(Arc::new(Server::new(outbox, reaper)))
 }
 
-/// Reads until the end of the stream or a shutdown (`Ok`), or until a protocol violation.
+/// Reads frames until the end of the stream or a shutdown request (`Ok`), or until the host
+/// violates the protocol.
 fn read_frames(reader: &OwnedFd, server: &Arc<Server>) -> Result<(), WireError> {
     let mut buffer = Vec::new();
     let mut chunk = vec![0; 64 << 10];

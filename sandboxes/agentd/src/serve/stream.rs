@@ -1,4 +1,5 @@
-//! One open stream: credit in both directions, the host's data, and whether it was cancelled.
+//! One open stream: the credit in both directions, the host's data, and whether the host cancelled
+//! it.
 
 use std::{
     collections::VecDeque,
@@ -17,9 +18,9 @@ use super::{outbox::Outbox, refusal::cancelled};
 /// The largest chunk that is read or sent at once, in bytes.
 pub const CHUNK_BYTES: usize = 128 << 10;
 
-/// The state of a stream, filled by the frame reader and consumed by the thread that serves the
-/// stream. Every change makes [`Stream::wake_fd`] readable, so the serving thread can wait for the
-/// host and for its own descriptors with a single `poll`.
+/// The state of a stream. The thread that reads frames fills it, and the thread that serves the
+/// stream consumes it. Every change makes [`Stream::wake_fd`] readable, so the serving thread can
+/// wait for the host and for its own descriptors with a single `poll`.
 pub struct Stream {
     pub id: u32,
     state: Mutex<StreamState>,
@@ -60,9 +61,9 @@ impl Stream {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the serving thread check again.
+    /// Makes the serving thread check the state again.
     pub fn wake(&self) {
-        // The counter overflows only after 2^64 calls, and is readable then anyway.
+        // The counter overflows only after 2^64 calls, and then it is readable anyway.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
@@ -70,7 +71,7 @@ impl Stream {
         self.wake.as_fd()
     }
 
-    /// Clears earlier wakes. Call it before checking the state, never after.
+    /// Clears earlier wakes. Call this before checking the state, never after.
     pub fn clear_wakes(&self) {
         let _ = rustix::io::read(&self.wake, &mut [0; 8][..]);
     }
@@ -122,7 +123,7 @@ impl Stream {
         self.lock().credit
     }
 
-    /// Sends a chunk that does not exceed the credit.
+    /// Sends a chunk, which must not exceed the credit.
     pub fn send(&self, outbox: &Outbox, channel: u8, bytes: &[u8]) {
         let mut state = self.lock();
         state.credit = state.credit.saturating_sub(bytes.len() as u64);
@@ -134,7 +135,7 @@ impl Stream {
         outbox.send(&Frame::new(FrameKind::End, self.id, [channel]));
     }
 
-    /// Sends everything, waiting for credit as needed.
+    /// Sends all bytes, waiting for credit as needed.
     pub fn send_all(&self, outbox: &Outbox, channel: u8, bytes: &[u8]) -> Result<(), Refusal> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -153,7 +154,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Takes the host's data without waiting, and returns credit for it.
+    /// Takes the host's data without waiting, and grants the host credit for the same number of
+    /// bytes.
     pub fn take_input(&self, outbox: &Outbox) -> Input {
         let mut state = self.lock();
         let Some(bytes) = state.input.pop_front() else {
@@ -169,7 +171,7 @@ impl Stream {
         Input::Bytes(bytes)
     }
 
-    /// Waits for the next chunk from the host; `None` at its end.
+    /// Waits for the next chunk from the host. Returns `None` at the end of the input.
     pub fn next_input(&self, outbox: &Outbox) -> Result<Option<Vec<u8>>, Refusal> {
         loop {
             if self.is_cancelled() {

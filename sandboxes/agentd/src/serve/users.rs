@@ -1,7 +1,7 @@
-//! The user that a command runs as.
+//! Finds the user that a command runs as.
 //!
-//! The sandbox's own files are parsed here. The C library would load its name service modules,
-//! which a static program cannot do and an image without a C library does not have.
+//! Parses the sandbox's own files. The C library would load its name service modules, which a
+//! static program cannot do and which images without a C library don't have.
 
 use std::fs;
 
@@ -20,13 +20,14 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Returns the default user of a command: root, if the agent is another user.
+    /// Returns the default user of commands: root if the agent runs as another user, otherwise
+    /// `None`.
     pub fn default_for_commands() -> Option<Self> {
         hardening::runs_as_agent_user().then(|| Self { user: 0, group: 0, groups: Vec::new() })
     }
 
-    /// Returns whether the agent already is that user. A sandbox with one user then needs no
-    /// privileges.
+    /// Returns whether the agent already runs as this user. In that case, even a sandbox with a
+    /// single user needs no privileges.
     pub fn is_current_user(&self) -> bool {
         self.user == geteuid().as_raw() && self.group == getegid().as_raw()
     }
@@ -56,8 +57,8 @@ pub fn find(who: &str) -> Result<Identity, Refusal> {
     Ok(identity)
 }
 
-/// Returns whether a user namespace's map contains an id. An unreadable map counts as containing
-/// all ids.
+/// Returns whether a user namespace's map contains an id. If the map is empty because it could not
+/// be read, all ids count as mapped.
 fn is_mapped(map: &str, number: u32) -> bool {
     let number = u64::from(number);
     let holds = |line: &str| {
@@ -92,7 +93,8 @@ fn resolve(who: &str, passwd: &str, group: &str) -> Option<Identity> {
     });
     let (login, user, own) = match (entry, number) {
         (Some((login, user, own)), _) => (Some(login), user, own),
-        // An id without an entry gets its own number as its group. Docker would use root's group.
+        // A user id without an entry gets the same number as its group id. Docker would use root's
+        // group.
         (None, Some(number)) => (None, number, number),
         (None, None) => return None,
     };
@@ -105,7 +107,7 @@ fn resolve(who: &str, passwd: &str, group: &str) -> Option<Identity> {
     Some(Identity { user, group: given.unwrap_or(own), groups })
 }
 
-/// Returns the group's id if `login` is a member.
+/// If `login` is a member of the group in `line`, returns the group's id.
 fn group_id_if_member(line: &str, login: &str) -> Option<u32> {
     let mut fields = line.split(':').skip(2);
     let number = fields.next()?.parse().ok()?;
@@ -139,6 +141,6 @@ mod tests {
         let ranges = "0 1001 1\n1 100000 65535\n";
         assert!(is_mapped(ranges, 65_535) && !is_mapped(ranges, 65_536));
         assert!(is_mapped("0 0 4294967295\n", 4_000_000_000));
-        assert!(is_mapped("", 7), "no map can be read");
+        assert!(is_mapped("", 7), "an unreadable map");
     }
 }

@@ -1,4 +1,4 @@
-//! Tests what commands receive and return, and that they leave nothing behind.
+//! Tests what commands receive and return, and that they leave no processes behind.
 
 use std::time::{Duration, Instant};
 
@@ -79,14 +79,14 @@ fn command_that_cannot_run_exits_like_in_a_shell() {
 fn commands_inherit_only_standard_descriptors() {
     let mut agent = Agent::start();
     let line = "ls /proc/self/fd | tr '\\n' ' '";
-    // The fourth descriptor is that of `ls` itself, for the directory.
+    // `ls` itself opens the fourth descriptor, for the directory.
     assert_eq!(agent.shell(line).stdout, b"0 1 2 3 ");
     let request = RunRequest { results: true, ..shell_request(line) };
     assert_eq!(agent.ask(&Request::Run(request)).stdout, b"0 1 2 3 4 ");
     let request = RunRequest { results: true, ..shell_request("echo said; echo found >&3") };
     let answer = agent.ask(&Request::Run(request));
     assert_eq!((&answer.stdout[..], &answer.results[..]), (&b"said\n"[..], &b"found\n"[..]));
-    // A missing program must also be reported if there is a results pipe.
+    // A missing program is also reported if the request has a results pipe.
     let request = RunRequest { results: true, ..run_request(&["no-such-program"]) };
     assert_eq!(agent.ask(&Request::Run(request)).exited().code, Some(127));
 }
@@ -98,7 +98,7 @@ fn command_accepts_input_of_any_size() {
     let input: Vec<u8> = (0..5_000_000u32).map(|n| (n * 7 / 3) as u8).collect();
     let request = Request::Run(RunRequest { stdin: true, ..run_request(&["cat"]) });
     assert!(agent.ask_with(&request, &input).stdout == input);
-    // A command that does not read must not block the host from sending.
+    // If a command does not read its input, the host can still send it.
     let request =
         Request::Run(RunRequest { stdin: true, ..shell_request("exec <&-; sleep 0.2; echo ok") });
     assert_eq!(agent.ask_with(&request, &input).stdout, b"ok\n");
@@ -166,7 +166,7 @@ fn cancelled_command_gets_a_reply() {
     let answer = agent.read_to_reply(stream);
     assert!(answer.exited().cancelled && !answer.exited().timed_out);
     assert!(!is_running("7020"));
-    // Late frames for a closed stream are not an error.
+    // A late frame for a closed stream is not an error.
     agent.send(&Frame::new(FrameKind::Credit, stream, 5u32.to_be_bytes()));
     agent.send(&Frame::new(FrameKind::Cancel, stream, []));
     assert_eq!(agent.shell("echo on").stdout, b"on\n");
@@ -216,7 +216,7 @@ fn agent_descriptors_and_environment_are_unreadable() {
     let answer = agent.ask(&Request::Run(request));
     if answer.exited().code == Some(126) {
         let test = "agent_descriptors_and_environment_are_unreadable";
-        return not_run(test, "ROOT", "the agent cannot become another user, and said so");
+        return not_run(test, "ROOT", "the agent cannot become another user (as it reported)");
     }
     assert_eq!(answer.stdout, b"agentd\n");
     assert!(String::from_utf8_lossy(&answer.stderr).contains("Permission denied"));
@@ -243,7 +243,7 @@ fn shutdown_gets_a_reply_and_leaves_no_process() {
     assert!(eventually(|| is_running("7050")));
     assert_eq!(agent.ask(&Request::Shutdown).reply, Ok(Reply::Done));
     assert_eq!(agent.wait_for_exit().code(), Some(0));
-    // A command that was killed with its sandbox must not be reported as ended.
+    // A command that was killed with its sandbox is not reported as ended.
     assert_eq!(agent.unread(pending), []);
     assert!(!is_running("7050") && !is_running("7051"));
 }

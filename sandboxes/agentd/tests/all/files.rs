@@ -53,7 +53,7 @@ fn written_file_can_be_read_back() {
         refusal_kind(&mut agent, &read_request(&path, 0, 2_999_999), b""),
         RefusalKind::TooLarge
     );
-    // The mode is kept, and no temporary file is left behind.
+    // The file keeps its mode, and no temporary file is left behind.
     assert_eq!(
         agent.ask_with(&Request::Write(write_request(&path)), b"new").reply,
         Ok(Reply::Done)
@@ -63,7 +63,7 @@ fn written_file_can_be_read_back() {
     assert_eq!(agent.ask_with(&append, b"er").reply, Ok(Reply::Done));
     assert_eq!(fs::read(&path).unwrap(), b"newer");
     assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
-    // A link stays a link, and its target is written.
+    // The link stays a link, and the write goes to its target.
     let link = folder.path().join("link");
     symlink("a/b/c", &link).unwrap();
     assert_eq!(
@@ -138,7 +138,7 @@ fn paths_that_leave_the_folder_are_rejected() {
     }
     assert_eq!(fs::read(inside.join("sub/deep/er/x")).unwrap(), b"ok");
     assert_eq!(fs::read(inside.join("z")).unwrap(), b"ok");
-    // A link may have any target, but it is never followed out of the folder.
+    // A link may have any target, because the agent never follows it out of the folder.
     let link = Request::Write(WriteRequest { symlink: true, ..beneath(&inside.join("l")) });
     assert_eq!(agent.ask_with(&link, b"/etc/passwd").reply, Ok(Reply::Done));
     assert_eq!(fs::read_link(inside.join("l")).unwrap(), Path::new("/etc/passwd"));
@@ -194,7 +194,7 @@ fn remove_deletes_a_tree_without_following_links() {
     for n in 0..300 {
         fs::write(tree.join(format!("a/b/{n}")), "x").unwrap();
     }
-    // Create a tree deeper than the longest path that a program can name.
+    // Create a tree that is deeper than the longest path a program can name.
     let deep = format!(
         "cd {} && python3 -c 'import os\nfor n in range(1500): os.mkdir(\"dd\"); os.chdir(\"dd\")'",
         tree.display()
@@ -284,7 +284,7 @@ fn write_keeps_the_owner_of_a_file() {
     let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
     let path = folder.path().join("file");
     fs::write(&path, "old").unwrap();
-    // If this user lacks the privilege, the owner is this user anyway.
+    // If this user lacks the privilege, the owner remains this user.
     let _ = std::os::unix::fs::chown(&path, Some(12345), Some(54321));
     let before = fs::metadata(&path).unwrap();
     assert_eq!(

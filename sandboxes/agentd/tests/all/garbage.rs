@@ -1,5 +1,5 @@
-//! Protocol violations end the agent with a specific error, and without a panic, a hang or a
-//! signal.
+//! Tests that a protocol violation ends the agent with a specific error, and without a panic, a
+//! hang or a signal.
 
 #![expect(clippy::unwrap_used, reason = "a failure here fails a test")]
 
@@ -9,8 +9,8 @@ use proctor_wire::{BODY_LIMIT, Frame, FrameKind, Request, channel, hello};
 
 use crate::support::{Agent, eventually, is_running, shell_request};
 
-/// Sends the bytes, after a valid hello if `greet` is set, and returns the exit code and the error
-/// output.
+/// Sends the bytes and returns the exit code and the error output. If `greet` is set, sends a valid
+/// hello first.
 fn run_agent_on(bytes: &[u8], greet: bool) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_agentd"));
     let log = tempfile::NamedTempFile::new().unwrap();
@@ -59,7 +59,7 @@ fn protocol_violations_end_the_agent_with_a_specific_error() {
         assert_eq!(code, Some(76), "{words}: {said}");
         assert!(said.contains(words), "{said:?} does not say {words:?}");
     }
-    // Send more data than the credit allows, to a command that does not read it.
+    // Send a command more data than the credit allows. The command does not read it.
     let stop = Frame::new(
         FrameKind::Open,
         2,
@@ -112,7 +112,8 @@ fn random_bytes_never_panic_or_hang_the_agent() {
         if round % 3 == 0 {
             bytes.extend((0..noise.next() % 4000).map(|_| noise.next() as u8));
         } else {
-            // Send almost valid frames, with valid headers but random bodies and stream numbers.
+            // Send almost valid frames: the headers are valid, but the bodies and stream numbers
+            // are random.
             for _ in 0..noise.next() % 20 {
                 let body: Vec<u8> = match noise.next() % 4 {
                     0 => br#"{"do":"ping"}"#.to_vec(),

@@ -1,4 +1,4 @@
-//! Tests of the sandbox agent. They form a single binary, because linking is slow.
+//! Tests of the sandbox agent. They are a single binary, because linking is slow.
 
 mod commands;
 mod files;

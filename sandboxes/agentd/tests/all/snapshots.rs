@@ -1,4 +1,4 @@
-//! Tests that snapshots report changes and send each content once.
+//! Tests that snapshots report changes and send each piece of content once.
 
 #![expect(clippy::unwrap_used, reason = "a failure here fails a test")]
 
@@ -83,7 +83,7 @@ fn snapshot_sends_only_changes() {
     let (second, blobs) = take_snapshot(&mut agent, request(folder.path()));
     assert_eq!((paths(&second).len(), second.removed.len(), blobs.len()), (0, 0, 0));
 
-    // A change that keeps the size and occurs within one clock tick must be detected every time.
+    // A change that keeps the size and happens within one clock tick must be detected every time.
     for round in 0..20 {
         fs::write(at("d/a"), format!("{round:04}")).unwrap();
         let (reply, blobs) = take_snapshot(&mut agent, request(folder.path()));
@@ -103,7 +103,8 @@ fn snapshot_sends_only_changes() {
     assert_eq!((reply.changed.len(), blobs.len()), (7, 3));
 }
 
-/// `mv` to another file system copies a directory. A link at its old path leads to the same work.
+/// `mv` to another file system copies the directory, so a link at the old path leads to the same
+/// work.
 #[test]
 fn snapshot_follows_a_link_to_the_moved_tree() {
     let (mut agent, place) = (Agent::start(), tempfile::tempdir().unwrap());
@@ -120,7 +121,7 @@ fn snapshot_follows_a_link_to_the_moved_tree() {
     let (reply, _) = take_snapshot(&mut agent, request(&at("work")));
     assert!(reply.removed.is_empty(), "{:?}", reply.removed);
     assert!(paths(&reply).contains(&"new".to_owned()), "{:?}", paths(&reply));
-    // A link to other directories of the sandbox is not followed.
+    // A link to another directory in the sandbox is not followed.
     fs::create_dir_all(at("other/files")).unwrap();
     fs::remove_file(at("work")).unwrap();
     symlink(at("other"), at("work")).unwrap();
@@ -146,8 +147,8 @@ fn large_manifest_is_sent_in_pages() {
     assert_eq!((reply.changed.len(), reply.removed.len(), reply.entries), (0, 6001, 0));
 }
 
-/// For a thousand entries or more, a second thread looks ahead of the walk. Its results must equal
-/// the walk's.
+/// For trees of a thousand entries or more, a second thread looks ahead of the walk. The result
+/// must be the same as without it.
 #[test]
 fn snapshot_of_a_large_tree_detects_all_changes() {
     let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
@@ -160,7 +161,7 @@ fn snapshot_of_a_large_tree_detects_all_changes() {
     let (first, blobs) = take_snapshot(&mut agent, request(folder.path()));
     assert_eq!((first.changed.len() as u64, blobs.len()), (first.entries, 3000));
     for round in 0..20 {
-        // Make changes within one clock tick, in directories at both ends and in the middle.
+        // Make changes within one clock tick, in the first, middle and last directories.
         let files = ["00/00/0.txt", "25/15/1375.txt", "49/19/2999.txt"];
         for name in files {
             fs::write(at(name), format!("{round:04}")).unwrap();
@@ -203,7 +204,7 @@ fn snapshot_of_a_large_tree_detects_all_changes() {
     }));
 }
 
-/// A program can reset all times of a file except the change time.
+/// A program can reset all of a file's times except its change time.
 #[test]
 fn changes_include_files_with_restored_content_and_times() {
     let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
@@ -233,7 +234,7 @@ fn changes_include_files_with_restored_content_and_times() {
     let line = format!("cd {} && {change}", folder.path().display());
     assert_eq!(agent.shell(&line).exited().code, Some(0));
     assert_eq!(fs::read(at("d/written")).unwrap(), b"1");
-    // A directory is reported if a name in it was added or removed.
+    // A directory is reported if an entry was added to it or removed from it.
     assert_eq!(
         ask(&mut agent, folder.path(), marker.changed),
         (vec!["d".into(), "d/written".into()], 6)

@@ -1,4 +1,4 @@
-//! The host's side of one open stream: outgoing data, and cancellation on drop.
+//! The host's side of one open stream: sending, receiving, and cancellation on drop.
 
 use std::{
     collections::VecDeque,
@@ -19,7 +19,7 @@ use crate::wire::{Frame, FrameKind, Refusal, RefusalKind, Reply, Request, WireEr
 pub const CHUNK_BYTES: usize = 128 << 10;
 
 /// The host's side of a stream. Dropping it before the reply cancels the request: the agent kills
-/// the processes that the request started, and the reply is discarded.
+/// the processes that it started for the request, and the host ignores the reply.
 pub struct Call {
     link: Arc<Link>,
     id: u32,
@@ -28,7 +28,7 @@ pub struct Call {
     replied: bool,
 }
 
-/// Input for the agent, and whether its end was sent.
+/// Input for the agent, and whether the end of the input was sent.
 pub struct Input<'a> {
     rest: &'a [u8],
     ended: bool,
@@ -39,7 +39,7 @@ impl<'a> Input<'a> {
         Self { rest: bytes, ended: false }
     }
 
-    /// Creates the input of a request that has none.
+    /// Creates the input for a request that has no input.
     pub fn none() -> Self {
         Self { rest: &[], ended: true }
     }
@@ -78,15 +78,15 @@ impl Call {
         self.id
     }
 
-    /// Marks the stream as never opened: the agent did not receive the request.
+    /// Removes the stream without a cancel frame, because the agent never received the request.
     fn forget(mut self) {
         self.replied = true;
         self.link.forget(self.id);
     }
 
-    /// Returns the next event. Sends `input` meanwhile, as the agent's credit allows.
+    /// Returns the next event. Meanwhile, sends `input` as far as the agent's credit allows.
     ///
-    /// Cancel-safe: a chunk is sent completely or not at all.
+    /// Cancel-safe: each chunk is sent completely or not at all.
     pub async fn next_event(&mut self, input: &mut Input<'_>) -> Result<Event, SandboxError> {
         loop {
             if input.rest.is_empty() && !input.ended {
@@ -105,8 +105,8 @@ impl Call {
                             self.link.send(&Frame::data(self.id, channel::STDIN, now));
                             input.rest = later;
                         }
-                        // The request has its reply or the channel is closed. The inbox has the
-                        // details.
+                        // The request has its reply, or the channel is closed. The event queue
+                        // tells which.
                         Err(_) => *input = Input::none(),
                     }
                     continue;
@@ -116,8 +116,8 @@ impl Call {
         }
     }
 
-    /// Like [`Call::next_event`], but the caller keeps the input between calls and may extend it. The end of the
-    /// input is never sent.
+    /// Like [`Call::next_event`], but the caller owns the input and may extend it between calls.
+    /// The end of the input is never sent.
     pub async fn next_event_sending(
         &mut self,
         unsent: &mut VecDeque<u8>,
@@ -134,8 +134,8 @@ impl Call {
                             let now: Vec<u8> = unsent.drain(..piece).collect();
                             self.send_chunk(&now);
                         }
-                        // The request has its reply or the channel is closed. The inbox has the
-                        // details.
+                        // The request has its reply, or the channel is closed. The event queue
+                        // tells which.
                         Err(_) => unsent.clear(),
                     }
                     continue;
@@ -145,7 +145,7 @@ impl Call {
         }
     }
 
-    /// Sends until at most `most` bytes are left or the receiver is gone.
+    /// Sends until at most `most` bytes are left or the request has ended.
     pub async fn send_down_to(&mut self, unsent: &mut VecDeque<u8>, most: usize) {
         while unsent.len() > most {
             let piece = unsent.len().min(CHUNK_BYTES);
@@ -158,13 +158,13 @@ impl Call {
         }
     }
 
-    /// Like [`Call::next_event`] without input, in poll form.
+    /// Like [`Call::next_event`] without input, but as a poll function.
     pub fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<Event, SandboxError>> {
         let event = ready!(self.events.poll_recv(cx));
         Poll::Ready(self.consume(event))
     }
 
-    /// Returns credit for data that was taken from the queue.
+    /// Processes an event that was taken from the queue. For data, grants the agent new credit.
     fn consume(&mut self, event: Option<Event>) -> Result<Event, SandboxError> {
         let event = event.ok_or_else(|| self.link.error())?;
         match &event {
@@ -181,17 +181,17 @@ impl Call {
         Ok(event)
     }
 
-    /// Returns the number of bytes that may be sent.
+    /// Returns the agent's credit: one permit for each byte that may be sent.
     pub fn credit(&self) -> &Arc<Semaphore> {
         &self.flow.credit
     }
 
-    /// Sends a chunk whose credit was already taken.
+    /// Sends a chunk for which the caller has already acquired credit.
     pub fn send_chunk(&self, piece: &[u8]) {
         self.link.send(&Frame::data(self.id, channel::STDIN, piece));
     }
 
-    /// Sends bytes as credit allows.
+    /// Sends all bytes, waiting for credit as needed.
     pub async fn send(&mut self, bytes: &[u8]) -> Result<(), SandboxError> {
         for piece in bytes.chunks(CHUNK_BYTES) {
             match self.flow.credit.acquire_many(piece.len() as u32).await {

@@ -1,4 +1,5 @@
-//! One output stream of a command: its head, its tail, and the file with the complete stream.
+//! Captures one output stream of a command: its head, its tail, and a spill file with the complete
+//! stream.
 
 use std::{
     collections::VecDeque,
@@ -21,13 +22,14 @@ pub struct Capture {
 
 enum Spill {
     Never,
-    /// Opened when the output exceeds the cap.
+    /// Not yet opened, because the output has not exceeded the cap.
     At(PathBuf),
     Open(PathBuf, File),
 }
 
 impl Capture {
-    /// The first argument is the number of head bytes and tail bytes to keep.
+    /// Creates a capture. The first argument contains how many bytes to keep from the head and the
+    /// tail.
     pub fn new(
         (cap, tail_cap): (usize, usize),
         spill: Option<&Path>,
@@ -61,9 +63,9 @@ impl Capture {
         self.tail.extend(&rest[rest.len().saturating_sub(self.tail_cap)..]);
         let over = self.tail.len().saturating_sub(self.tail_cap);
         self.tail.drain(..over);
-        // Continue the command if the host's disk is full: its output is only evidence.
+        // If the host's disk is full, let the command continue: its output is only evidence.
         if let Err(error) = self.spill(rest).await {
-            tracing::warn!(%error, "command output cannot be stored completely");
+            tracing::warn!(%error, "cannot store a command's complete output");
             self.spill = Spill::Never;
         }
     }
@@ -89,7 +91,7 @@ impl Capture {
         if let Spill::Open(path, mut file) = std::mem::replace(&mut self.spill, Spill::Never) {
             match file.flush().await {
                 Ok(()) => spill = Some(path),
-                Err(error) => tracing::warn!(%error, "command output cannot be stored completely"),
+                Err(error) => tracing::warn!(%error, "cannot store a command's complete output"),
             }
         }
         CapturedOutput { head: self.head, total: self.total, tail: self.tail.into(), spill }

@@ -6,7 +6,7 @@ use proctor_types::{Cause, Fault, Layer, Origin};
 
 use crate::wire::{Refusal, RefusalKind};
 
-/// Why the channel closed if the agent let a command exceed its time limit.
+/// The reason why the channel closes if the agent lets a command exceed its time limit.
 pub(super) const OVERDUE: &str = "the sandbox agent did not end a command at its time limit";
 
 /// Why a request failed.
@@ -22,7 +22,7 @@ pub enum SandboxError {
 }
 
 impl SandboxError {
-    /// Converts the error to a sandbox fault, for callers that treat refusals as faults too.
+    /// Converts the error to a sandbox fault, for callers to whom a refusal is also a fault.
     pub fn to_fault(&self, doing: impl fmt::Display) -> Fault {
         Fault::new(Layer::Sandbox, format!("{doing}: {self}"))
             .cause(self.cause())
@@ -33,13 +33,13 @@ impl SandboxError {
         match self.refusal_kind() {
             None => Cause::Gone,
             Some(RefusalKind::NoSpace) => Cause::NoSpace,
-            // This may be a temporary kernel error.
+            // The kernel error may be temporary.
             Some(RefusalKind::Io | RefusalKind::Cancelled) => Cause::Other,
             Some(_) => Cause::Refused,
         }
     }
 
-    /// Returns the origin for a fault made from this error.
+    /// Returns the origin to set in a fault that is created from this error.
     pub fn origin(&self) -> Origin {
         match self {
             Self::Refused(refusal) if refusal.why == RefusalKind::NoSpace => Origin::FullDisk,
@@ -49,12 +49,12 @@ impl SandboxError {
         }
     }
 
-    /// Returns whether the sandbox is gone. After a refusal it still works.
+    /// Returns whether the sandbox is gone. After a refusal, the sandbox still works.
     pub fn is_broken(&self) -> bool {
         matches!(self, Self::Broken { .. })
     }
 
-    /// Returns the kind of refusal, if the error is one.
+    /// Returns the kind of refusal; `None` if the error is not a refusal.
     pub fn refusal_kind(&self) -> Option<RefusalKind> {
         match self {
             Self::Refused(refusal) => Some(refusal.why),

@@ -13,7 +13,8 @@ impl SandboxHandle {
         self.read_from_offset(path, 0, limit).await
     }
 
-    /// Reads a file from `offset` on. Rejects the request if more than `limit` bytes remain.
+    /// Reads a file from `offset` to its end. Rejects the request if more than `limit` bytes
+    /// remain.
     pub async fn read_from_offset(
         &self,
         path: &RawPath,
@@ -37,13 +38,13 @@ impl SandboxHandle {
                 Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal)),
             }
             if content.len() as u64 > limit {
-                return Err(call.close_with_protocol_error("more of a file than requested"));
+                return Err(call.close_with_protocol_error("more bytes than requested"));
             }
         }
     }
 
-    /// Writes a whole file. Missing parent directories are created. If `mode` is `None`, an
-    /// existing file keeps its mode.
+    /// Writes a whole file and creates missing parent directories. If `mode` is `None`, an existing
+    /// file keeps its mode.
     pub async fn write(
         &self,
         path: &RawPath,
@@ -53,7 +54,8 @@ impl SandboxHandle {
         self.put(request(path, mode, None), bytes).await
     }
 
-    /// Like [`SandboxHandle::write`], but sets the owner of a new file and its new directories.
+    /// Like [`SandboxHandle::write`], but sets the owner of the file and its directories if they
+    /// are new.
     pub async fn write_as(
         &self,
         path: &RawPath,
@@ -65,13 +67,13 @@ impl SandboxHandle {
         self.put(WriteRequest { owner, ..request(path, mode, None) }, bytes).await
     }
 
-    /// Appends to a file and creates it if missing.
+    /// Appends to a file. Creates the file if it is missing.
     pub async fn append(&self, path: &RawPath, bytes: &[u8]) -> Result<(), SandboxError> {
         self.put(WriteRequest { append: true, ..request(path, None, None) }, bytes).await
     }
 
-    /// Like [`SandboxHandle::write`], but rejects the request unless `path` resolves below `root`
-    /// without following a link out of it.
+    /// Like [`SandboxHandle::write`], but rejects the request if `path` is not below `root` or
+    /// leads out of it through a link.
     pub async fn write_beneath(
         &self,
         root: &RawPath,
@@ -82,8 +84,8 @@ impl SandboxHandle {
         self.put(request(path, mode, Some(root)), bytes).await
     }
 
-    /// Creates a symbolic link, with the same restriction as [`SandboxHandle::write_beneath`]. The
-    /// target is not checked, because the host never follows it.
+    /// Creates a symbolic link. Rejects the same paths as [`SandboxHandle::write_beneath`]. The
+    /// target may be any path, because the host never follows it.
     pub async fn symlink_beneath(
         &self,
         root: &RawPath,
@@ -94,8 +96,9 @@ impl SandboxHandle {
         self.put(link, target.as_bytes()).await
     }
 
-    /// Combines [`SandboxHandle::write_beneath`] and [`SandboxHandle::symlink_beneath`] and sets
-    /// the owner of a new entry. `mode` is the file's mode, or `None` for a link.
+    /// Creates a file or a link, like [`SandboxHandle::write_beneath`] and
+    /// [`SandboxHandle::symlink_beneath`], and sets the owner of a new entry. `mode` is the file's
+    /// mode, or `None` for a link.
     pub async fn write_entry_beneath(
         &self,
         root: &RawPath,
@@ -109,7 +112,8 @@ impl SandboxHandle {
         self.put(WriteRequest { symlink, owner, ..request(path, mode, Some(root)) }, bytes).await
     }
 
-    /// Creates a directory if it does not exist. Sets its permission bits in either case.
+    /// Creates a directory if it does not exist. Also sets the permission bits of an existing
+    /// directory.
     pub async fn create_folder_beneath(
         &self,
         root: &RawPath,
@@ -137,12 +141,12 @@ impl SandboxHandle {
         }
     }
 
-    /// Removes a file, a link or a tree. A missing path is not an error.
+    /// Removes a file, a link or a directory tree. A missing path is not an error.
     pub async fn remove(&self, path: &RawPath) -> Result<(), SandboxError> {
         self.expect_done(Request::Remove { path: path.clone(), beneath: None }).await
     }
 
-    /// Like [`SandboxHandle::remove`], but rejects the request unless the path stays below `root`.
+    /// Like [`SandboxHandle::remove`], but rejects the request if the path leads outside `root`.
     pub async fn remove_beneath(&self, root: &RawPath, path: &RawPath) -> Result<(), SandboxError> {
         self.expect_done(Request::Remove { path: path.clone(), beneath: Some(root.clone()) }).await
     }

@@ -1,4 +1,4 @@
-//! Connections that processes in the sandbox make to a forwarded listener.
+//! Connections from processes in the sandbox to a forwarded listener.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use super::{
 };
 use crate::wire::{Reply, Request};
 
-/// Maximum number of connections waiting to be accepted; further ones are closed.
+/// Maximum number of connections that wait to be accepted; further ones are closed.
 pub(super) const MAX_PENDING_CONNECTIONS: usize = 64;
 
-/// One connection. Dropping it closes it.
+/// A connection from the sandbox. Dropping it closes the connection.
 pub struct IncomingConnection {
     /// The listener's port.
     pub port: u16,
@@ -25,8 +25,8 @@ pub struct IncomingConnection {
 }
 
 impl SandboxHandle {
-    /// Listens on 127.0.0.1:`port` in the sandbox (0: any port) and returns the port. The listener
-    /// lives as long as the channel.
+    /// Listens on 127.0.0.1:`port` in the sandbox (0 means any free port) and returns the port. The
+    /// listener exists until the channel closes.
     pub async fn listen(&self, port: u16) -> Result<u16, SandboxError> {
         match self.ask(Request::Listen { port }).await? {
             Reply::Listening { port } => Ok(port),
@@ -34,8 +34,8 @@ impl SandboxHandle {
         }
     }
 
-    /// Listens on any free port of 127.0.0.1 in the sandbox, for one server on the host. Only
-    /// connections to that port are delivered to the returned listener.
+    /// Listens on a free port of 127.0.0.1 in the sandbox. The returned listener receives all
+    /// connections to that port, and no others.
     pub async fn bind_listener(&self) -> Result<Listener, SandboxError> {
         let port = self.listen(0).await?;
         let (connections, incoming) = mpsc::channel(MAX_PENDING_CONNECTIONS);
@@ -45,15 +45,15 @@ impl SandboxHandle {
         }
     }
 
-    /// Waits for the next connection to a port without a [`Listener`]. Each connection is delivered
-    /// to one caller.
+    /// Waits for the next connection to a port that has no [`Listener`]. If several callers wait,
+    /// only one of them gets the connection.
     pub async fn accept(&self) -> Result<IncomingConnection, SandboxError> {
         let next = self.accepted.lock().await.recv().await;
         next.ok_or_else(|| self.link.error())
     }
 }
 
-/// A listening port in the sandbox and the connections to it.
+/// A listening port in the sandbox, and the connections to it that wait to be accepted.
 pub struct Listener {
     port: u16,
     incoming: mpsc::Receiver<IncomingConnection>,
@@ -71,7 +71,7 @@ impl Listener {
     /// Cancel-safe.
     ///
     /// # Errors
-    /// The sandbox is gone.
+    /// Fails if the sandbox is gone.
     pub async fn accept(&mut self) -> Result<IncomingConnection, SandboxError> {
         self.incoming.recv().await.ok_or_else(|| self.link.error())
     }
@@ -99,7 +99,8 @@ impl IncomingConnection {
         SandboxStream::new(self.call, self.ended)
     }
 
-    /// Receives the next bytes from the sandbox; `None` when the other side has finished sending.
+    /// Receives the next bytes from the sandbox. Returns `None` when the other side has finished
+    /// sending.
     pub async fn receive(&mut self) -> Result<Option<Vec<u8>>, SandboxError> {
         while !self.ended {
             match self.call.next_event(&mut Input::none()).await? {
@@ -116,7 +117,7 @@ impl IncomingConnection {
         self.call.send(bytes).await
     }
 
-    /// Signals the end of sending.
+    /// Tells the other side that no more bytes will follow.
     pub fn finish(&mut self) {
         self.call.end_input();
     }

@@ -1,4 +1,4 @@
-//! Environment variables of a sandbox: those of its image, and the defaults of its commands.
+//! Environment variables of a sandbox: those of its image, and the defaults for its commands.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use crate::Command;
 static EMPTY_ENV: BTreeMap<String, String> = BTreeMap::new();
 
 impl SandboxHandle {
-    /// Sets variables for every command that does not set them itself. Only the first call has an
-    /// effect.
+    /// Sets the default variables for commands. A command may override them. Only the first call
+    /// has an effect.
     pub fn set_default_env(&self, env: BTreeMap<String, String>) {
         let _ = self.default_env.set(env);
     }
 
-    /// Adds those defaults to the command.
+    /// Adds the default variables to the command.
     pub(super) fn with_defaults(&self, mut command: Command) -> Command {
         for (name, value) in self.default_env.get().unwrap_or(&EMPTY_ENV) {
             if !command.env.contains_key(name) {
@@ -31,8 +31,8 @@ impl SandboxHandle {
         let _ = self.image_env.set(env);
     }
 
-    /// Returns the image's variables. Commands do not inherit them: their environment is exactly
-    /// what they set. Empty without an image or if the back end does not know the variables.
+    /// Returns the image's variables. They are empty if there is no image or the back end does not
+    /// know them. Commands do not inherit them: a command's environment is exactly what it sets.
     pub fn image_env(&self) -> &BTreeMap<String, String> {
         self.image_env.get().unwrap_or(&EMPTY_ENV)
     }

@@ -1,4 +1,4 @@
-//! The received side of one stream: its events and its flow control.
+//! The receiving side of one stream: its events and its flow control.
 
 use std::sync::{
     Arc,
@@ -16,8 +16,8 @@ pub enum Event {
     Reply(Result<Reply, Refusal>),
 }
 
-/// The sending half of a stream's event queue. Only the reader task holds it, so dropping it tells
-/// every waiting call that no more events will come.
+/// The sending half of a stream's event queue. Only the reader task holds it, so when it is
+/// dropped, every waiting call learns that no more events will come.
 #[derive(Clone)]
 pub struct Inbox {
     events: mpsc::UnboundedSender<Event>,
@@ -29,7 +29,7 @@ pub struct Inbox {
 pub struct Flow {
     /// Bytes that may be sent to the agent.
     pub credit: Arc<Semaphore>,
-    /// Bytes that the agent may still send. Bounds the event queue.
+    /// Bytes that the agent may still send. Limits the size of the event queue.
     allowance: Arc<AtomicI64>,
 }
 
@@ -43,14 +43,14 @@ impl Inbox {
         (Self { events, flow }, receiver)
     }
 
-    /// Returns false if the receiver is gone.
+    /// Queues an event. Returns `false` if the receiver is gone.
     pub fn put(&self, event: Event) -> bool {
         self.events.send(event).is_ok()
     }
 }
 
 impl Flow {
-    /// Returns false if the agent exceeded its allowance.
+    /// Deducts received bytes from the agent's allowance. Returns `false` if the agent exceeded it.
     pub fn charge(&self, bytes: usize) -> bool {
         let bytes = bytes as i64;
         self.allowance.fetch_sub(bytes, Ordering::AcqRel) >= bytes

@@ -1,4 +1,4 @@
-//! Changes outside the work directory.
+//! Captures changes outside the work directory.
 
 use std::sync::Arc;
 
@@ -17,19 +17,19 @@ use crate::wire::{
 /// Maximum size of a layer, in bytes of JSON.
 const LAYER_LIMIT: usize = 256 << 20;
 
-/// Lists what was written in a sandbox, for agents that cannot do so themselves.
+/// Lists the paths that were written in a sandbox. Needed if the agent cannot list them itself.
 #[async_trait]
 pub trait WrittenPaths: Send + Sync {
-    /// Lists what was written since the sandbox was created.
+    /// Lists the paths that were written since the sandbox was created.
     ///
     /// # Errors
-    /// A human-readable reason why the list is unavailable.
+    /// Fails with a human-readable reason why the list is unavailable.
     async fn list_written(&self) -> Result<ContainerDiff, String>;
 
-    /// Like [`WrittenPaths::list_written`], without a time limit.
+    /// Like [`WrittenPaths::list_written`], but without a time limit.
     ///
     /// # Errors
-    /// A human-readable reason why the list is unavailable.
+    /// Fails with a human-readable reason why the list is unavailable.
     async fn list_written_without_limit(&self) -> Result<ContainerDiff, String> {
         self.list_written().await
     }
@@ -42,21 +42,21 @@ pub enum LayerState {
     Same,
     /// The differences since the agent's start.
     Changed(LayerDiff),
-    /// Why this state cannot be restored in another sandbox.
+    /// The reason why another sandbox could not restore this state.
     Unkept(String),
 }
 
 impl SandboxHandle {
-    /// Sets the provider of the list of written paths. Only the first call has an effect.
+    /// Sets the provider that lists written paths. Only the first call has an effect.
     pub fn set_written_paths(&self, written: Arc<dyn WrittenPaths>) {
         let _ = self.written_paths.set(written);
     }
 
-    /// Captures the state outside the work directory. Content that this channel has not sent before
-    /// goes to `sink`. The first request for a sandbox sets the baseline.
+    /// Captures the state outside the work directory. Writes content to `sink` unless this channel
+    /// has already sent it. The first request for a sandbox sets the baseline.
     ///
     /// # Errors
-    /// If the sink fails, the request is cancelled and the sink's error is returned.
+    /// If the sink fails, the request is cancelled, and the sink's error is returned.
     pub async fn capture_layer<S: BlobSink>(
         &self,
         request: LayerRequest,
@@ -69,8 +69,7 @@ impl SandboxHandle {
         self.request_layer(request, written, sink).await
     }
 
-    /// Like [`SandboxHandle::capture_layer`], but waits for the list of written paths without a time
-    /// limit.
+    /// Like [`SandboxHandle::capture_layer`], but sets no time limit for listing the written paths.
     ///
     /// # Errors
     /// See [`SandboxHandle::capture_layer`].
@@ -123,7 +122,7 @@ impl SandboxHandle {
                 }
                 Event::Data(channel::RESULTS, more) => {
                     if json.len() + more.len() > LAYER_LIMIT {
-                        return Err(call.close_with_protocol_error("a layer is too long").into());
+                        return Err(call.close_with_protocol_error("a layer is too large").into());
                     }
                     json.extend_from_slice(&more);
                 }

@@ -1,5 +1,5 @@
-//! The byte stream to the agent. One task reads it and one writes it. Either can close it for all
-//! users.
+//! The byte stream to the agent. One task reads it and another task writes it. Either task can
+//! close it for all users.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -31,16 +31,16 @@ use crate::wire::{
 /// How long the agent may take to send its hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Bytes per read and per write.
+/// Bytes per read or write.
 const BURST: usize = 256 << 10;
 
 /// The most credit an agent can accumulate on one stream, in bytes.
 const CREDIT_LIMIT: usize = 1 << 40;
 
-/// The host's end of one channel, shared by everything that acts in the sandbox. Requests run
-/// concurrently. Dropping the last handle closes the channel, which ends the sandbox.
+/// The host's end of the channel to one sandbox, shared by everything that uses the sandbox.
+/// Requests run concurrently. Dropping the last handle closes the channel, which ends the sandbox.
 ///
-/// A back end connects one handle per sandbox. In this example, the code itself acts as the agent:
+/// A back end connects one handle per sandbox. In this example, the code itself plays the agent:
 ///
 /// ```
 /// use proctor_sandbox_api::{
@@ -91,9 +91,9 @@ pub struct SandboxHandle {
 pub struct Link {
     out: mpsc::UnboundedSender<Vec<u8>>,
     state: Mutex<LinkState>,
-    /// Commands that were killed at their time limit.
+    /// Number of commands that were killed at their time limit.
     timed_out: AtomicU64,
-    /// Requests that failed for lack of space.
+    /// Number of requests that failed for lack of space.
     no_space: AtomicU64,
 }
 
@@ -102,16 +102,16 @@ struct LinkState {
     next: u32,
     broken: Option<String>,
     accepting: Option<mpsc::Sender<IncomingConnection>>,
-    /// Connections to these ports go to dedicated listeners.
+    /// Dedicated listeners by port. Connections to other ports go to [`SandboxHandle::accept`].
     listeners: HashMap<u16, mpsc::Sender<IncomingConnection>>,
 }
 
 impl SandboxHandle {
-    /// Performs the handshake over a byte stream to an agent.
+    /// Exchanges hellos with an agent over a byte stream.
     ///
     /// # Errors
-    /// [`SandboxError::Broken`] if the stream ends, is silent for 30 seconds, or does not start
-    /// with a hello of this version.
+    /// Returns [`SandboxError::Broken`] if the stream ends, is silent for 30 seconds, or does not
+    /// start with a hello of this protocol version.
     pub async fn connect(
         mut reader: impl AsyncRead + Send + Unpin + 'static,
         mut writer: impl AsyncWrite + Send + Unpin + 'static,
@@ -170,8 +170,8 @@ impl SandboxHandle {
     }
 
     /// Closes the channel immediately, even if others still hold the handle. Every pending and
-    /// later request fails with [`SandboxError::Broken`] and this reason, unless the channel is
-    /// already closed for another one.
+    /// later request fails with [`SandboxError::Broken`] and the reason `why`. If the channel is
+    /// already closed, the first reason is kept.
     pub fn disconnect(&self, why: &str) {
         self.link.close(why);
         for task in &self.tasks {
@@ -179,7 +179,7 @@ impl SandboxHandle {
         }
     }
 
-    /// Violates the protocol on purpose, for the conformance kit.
+    /// Sends bytes that violate the protocol, for the conformance kit.
     #[doc(hidden)]
     pub fn send_garbage(&self, bytes: &[u8]) {
         let _ = self.link.out.send(bytes.to_vec());
@@ -197,7 +197,7 @@ impl Link {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts time limits and space limits that a reply reports.
+    /// Counts commands that timed out and requests that failed for lack of space.
     pub fn count(&self, reply: &Result<Reply, Refusal>) {
         let counter = match reply {
             Ok(Reply::Exited(exited)) if exited.timed_out => &self.timed_out,
@@ -213,7 +213,8 @@ impl Link {
         SandboxError::broken(why.unwrap_or_else(|| "the channel was closed".to_owned()))
     }
 
-    /// Opens a stream for a request. Registers its inbox before the agent receives the request.
+    /// Opens a stream for a request. Registers the stream's inbox first, so that it exists before
+    /// the agent receives the request.
     pub fn open(&self) -> Result<(u32, Flow, mpsc::UnboundedReceiver<Event>), SandboxError> {
         let mut state = self.state();
         if let Some(why) = &state.broken {
@@ -233,7 +234,8 @@ impl Link {
         self.state().streams.remove(&stream);
     }
 
-    /// Queues a frame. Discards it if the channel is closed; the caller's inbox then reports that.
+    /// Queues a frame. If the channel is closed, discards the frame; the caller's event queue then
+    /// reports that.
     pub fn send(&self, frame: &Frame) {
         let _ = self.out.send(frame.encode());
     }
@@ -243,7 +245,8 @@ impl Link {
         self.send(&Frame::new(FrameKind::Credit, stream, bytes.to_be_bytes()));
     }
 
-    /// Closes the channel and wakes all waiting callers. If called again, the first reason is kept.
+    /// Closes the channel and wakes all waiting callers. If the channel is already closed, keeps
+    /// the first reason.
     pub fn close(&self, why: &str) {
         let streams = {
             let mut state = self.state();
@@ -259,7 +262,7 @@ impl Link {
         }
     }
 
-    /// Routes connections to the port to this listener. Returns `false` if the sandbox is gone.
+    /// Delivers connections to `port` to a listener. Returns `false` if the sandbox is gone.
     pub fn add_listener(&self, port: u16, connections: mpsc::Sender<IncomingConnection>) -> bool {
         let mut state = self.state();
         let open = state.accepting.is_some();
@@ -269,12 +272,12 @@ impl Link {
         open
     }
 
-    /// Stops routing connections to a listener.
+    /// Stops delivering connections to a listener.
     pub fn remove_listener(&self, port: u16) {
         self.state().listeners.remove(&port);
     }
 
-    /// Closes every stream except one and opens no new ones.
+    /// Closes every stream except `kept`. No new streams can be opened.
     pub fn close_except(&self, kept: u32, why: &str) {
         let retired: Vec<_> = {
             let mut state = self.state();
@@ -301,7 +304,7 @@ impl Link {
             let state = self.state();
             match state.streams.get(&stream) {
                 Some(inbox) => inbox.clone(),
-                // Ignore what retired streams still send.
+                // The channel is closing: ignore frames for streams that are already closed.
                 None if state.broken.is_some() => return Ok(()),
                 None => return wrong("not open"),
             }
@@ -364,7 +367,8 @@ impl Link {
         };
         let incoming =
             IncomingConnection::new(accepted.port, Arc::clone(self), stream, flow, events);
-        // Dropping the connection cancels it: the program in the sandbox sees a closed connection.
+        // If the connection is dropped here, it is cancelled: the program in the sandbox sees a
+        // closed connection.
         if let Some(accepting) = accepting {
             let _ = accepting.try_send(incoming);
         }
@@ -418,9 +422,9 @@ async fn write_frames(
             writer.flush().await
         };
         if let Err(error) = written.await {
-            // The reader closes the link, so that data the agent sent before it died is still read.
-            // But if the reader receives nothing, close the link here, so that callers do not wait
-            // forever.
+            // Normally the reader closes the link, so that it can first read data that the agent
+            // sent before it died. If the reader receives nothing, close the link here, so that
+            // callers do not wait forever.
             tokio::time::sleep(Duration::from_secs(1)).await;
             link.close(&format!("the stream cannot be written: {error}"));
             return;

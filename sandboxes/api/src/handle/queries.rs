@@ -12,7 +12,7 @@ impl SandboxHandle {
         }
     }
 
-    /// Returns the entry without following links; `None` if it does not exist.
+    /// Describes an entry without following links. Returns `None` if it does not exist.
     pub async fn stat(&self, path: &RawPath) -> Result<Option<DirEntry>, SandboxError> {
         match self.ask(Request::Stat { path: path.clone() }).await? {
             Reply::Stat { found } => Ok(found),
@@ -20,7 +20,7 @@ impl SandboxHandle {
         }
     }
 
-    /// Returns the matches, and whether there are more than the request's limit.
+    /// Searches files. Returns the matches, and whether there are more than the request's limit.
     pub async fn search(&self, request: SearchRequest) -> Result<(Vec<Match>, bool), SandboxError> {
         match self.ask(Request::Search(request)).await? {
             Reply::Matches { matches, more } => Ok((matches, more)),
@@ -28,7 +28,7 @@ impl SandboxHandle {
         }
     }
 
-    /// Returns the number of processes in the sandbox, without the agent, and the agent's resident
+    /// Returns the number of processes in the sandbox except the agent, and the agent's resident
     /// memory in KiB.
     pub async fn ping(&self) -> Result<(u64, u64), SandboxError> {
         match self.ask(Request::Ping).await? {
@@ -38,7 +38,7 @@ impl SandboxHandle {
     }
 
     /// Asks the agent to kill everything and exit. Succeeds if the sandbox is already gone. Every
-    /// other pending request fails: a command that the shutdown killed has no result.
+    /// other pending request fails, because a command that the shutdown killed has no result.
     pub async fn shutdown(&self) -> Result<(), SandboxError> {
         let call = match Call::open(&self.link, &Request::Shutdown) {
             Ok(call) => call,
@@ -60,7 +60,7 @@ impl SandboxHandle {
     }
 
     pub(super) fn wrong_reply(&self) -> SandboxError {
-        self.link.close("protocol error of the sandbox agent: reply to a different request");
+        self.link.close("protocol error of the sandbox agent: reply of the wrong kind");
         self.link.error()
     }
 }

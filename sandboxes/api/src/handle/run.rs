@@ -16,16 +16,17 @@ use crate::{
     wire::{Reply, Request, RunRequest, channel},
 };
 
-/// How long after the time limit the agent may take to kill a command. After that the sandbox
-/// counts as dead. Longer than the agent's own limit for killing.
+/// How long after the time limit the agent may take to kill a command before the sandbox counts as
+/// dead. Longer than the agent's own limit for killing.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Maximum bytes read from the results pipe. A longer stream is truncated and lacks its end record.
+/// Maximum number of bytes to read from the results pipe. A longer stream is truncated, so it lacks
+/// its end record.
 const RESULTS_LIMIT: usize = 64 << 20;
 
 impl SandboxHandle {
-    /// Runs a command to completion. A command that fails or is not found (exit 127) is a result,
-    /// not an error. Dropping the future cancels the command.
+    /// Runs a command to completion. A command that fails or is not found (exit code 127) is a
+    /// result, not an error. Dropping the future cancels the command.
     pub async fn run(&self, command: Command) -> Result<CommandOutput, SandboxError> {
         let command = self.with_defaults(command);
         let limit = command.time_limit;
@@ -52,7 +53,8 @@ impl SandboxHandle {
             true => Input::none(),
             false => Input::all(&command.stdin),
         };
-        // The agent enforces the time limit. The host only detects an agent that fails to do so.
+        // The agent enforces the time limit. This deadline only detects an agent that fails to do
+        // so.
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit + GRACE));
         loop {
             let event = match deadline {

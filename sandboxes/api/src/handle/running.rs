@@ -1,4 +1,4 @@
-//! An interactive command.
+//! A command with interactive input and output.
 
 use std::collections::VecDeque;
 
@@ -27,12 +27,12 @@ pub enum CommandEvent {
 }
 
 impl SandboxHandle {
-    /// Starts an interactive command. Of [`Command`] it uses only the arguments, directory,
-    /// variables, user and time limit.
+    /// Starts an interactive command. Uses only the arguments, directory, variables, user and time
+    /// limit of [`Command`].
     ///
     /// # Errors
-    /// The channel is broken, or the request is too large. A missing program is reported as exit
-    /// status 127.
+    /// Fails if the channel is broken or the request is too large. A missing program is not an
+    /// error: the command then exits with status 127.
     pub fn start(&self, command: Command) -> Result<RunningCommand, SandboxError> {
         let command = self.with_defaults(command);
         let limit = command.time_limit;
@@ -55,7 +55,7 @@ impl SandboxHandle {
 }
 
 impl RunningCommand {
-    /// Queues bytes for standard input. They are sent while [`RunningCommand::next_event`] waits.
+    /// Queues bytes for standard input. [`RunningCommand::next_event`] sends them while it waits.
     pub fn queue_input(&mut self, bytes: &[u8]) {
         self.unsent.extend(bytes);
     }
@@ -65,8 +65,8 @@ impl RunningCommand {
         self.unsent.len()
     }
 
-    /// Sends until at most `most` bytes are queued, without receiving anything. Returns immediately
-    /// if the command has ended.
+    /// Sends queued input until at most `most` bytes are left, without receiving anything. Returns
+    /// immediately if the command has ended.
     ///
     /// Cancel-safe.
     pub async fn drain(&mut self, most: usize) {
@@ -78,7 +78,7 @@ impl RunningCommand {
     /// Cancel-safe.
     ///
     /// # Errors
-    /// The sandbox is gone or rejected the start.
+    /// Fails if the sandbox is gone or rejected the start.
     pub async fn next_event(&mut self) -> Result<CommandEvent, SandboxError> {
         loop {
             return match self.call.next_event_sending(&mut self.unsent).await? {

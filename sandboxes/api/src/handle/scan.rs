@@ -1,4 +1,4 @@
-//! Scans for hidden content.
+//! Scans a sandbox for hidden content.
 
 use super::{
     SandboxError, SandboxHandle,
@@ -10,10 +10,11 @@ use crate::wire::{
 };
 
 impl SandboxHandle {
-    /// Scans for the content that `secrets` describes. The sandbox receives only hashes.
+    /// Scans for the content that `secrets` describes. Only hashes of that content are sent to the
+    /// sandbox.
     ///
     /// # Errors
-    /// The secrets exceed [`SECRETS_LIMIT`], or the scan exceeds its limit of entries.
+    /// Fails if the secrets exceed [`SECRETS_LIMIT`], or if the scan exceeds its limit on entries.
     pub async fn scan(
         &self,
         request: ScanRequest,

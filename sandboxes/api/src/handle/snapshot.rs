@@ -1,4 +1,4 @@
-//! Snapshots: the reply, its pages and its blobs.
+//! Snapshots, which consist of a reply, pages of the manifest, and blobs.
 
 use super::{
     SandboxError, SandboxHandle,
@@ -7,25 +7,26 @@ use super::{
 };
 use crate::wire::{ChangesRequest, Reply, Request, SnapshotReply, SnapshotRequest, channel};
 
-/// Length of a blob's header, which contains the blob's length.
+/// Length of a blob's header, which contains the blob's length, in bytes.
 const HEADER: usize = 8;
 
-/// The longest line of a manifest page, in bytes: an escaped path, a link's target and metadata.
+/// Maximum length of a line in a manifest page, in bytes. A line contains an escaped path, a link's
+/// target and metadata.
 const LINE_LIMIT: usize = 1 << 20;
 
-/// Receives the file contents of a snapshot one after another, in chunks, because a tree may be
+/// Receives the file contents of a snapshot, one after another and in chunks, because a tree may be
 /// larger than the host's memory.
 pub trait BlobSink: Send {
     /// Why the sink failed.
     type Error: Send;
 
-    /// Starts a content of this length.
+    /// Starts a file's content, which has this length in bytes.
     fn begin(&mut self, length: u64) -> Result<(), Self::Error>;
 
-    /// Receives the next bytes of the content.
+    /// Receives the next bytes of the current content.
     fn write_chunk(&mut self, bytes: &[u8]) -> Result<(), Self::Error>;
 
-    /// Ends the content.
+    /// Ends the current content.
     fn end(&mut self) -> Result<(), Self::Error>;
 }
 
@@ -45,8 +46,8 @@ impl<E> From<SandboxError> for SnapshotError<E> {
 }
 
 impl SandboxHandle {
-    /// Returns the reply and each content that this channel had not sent before (hex hash, bytes).
-    /// For small trees only; see [`SandboxHandle::snapshot_to`].
+    /// Returns the reply and the file contents that this channel had not sent before (hex hash,
+    /// bytes). For small trees only; see [`SandboxHandle::snapshot_to`].
     pub async fn snapshot(
         &self,
         request: SnapshotRequest,
@@ -59,10 +60,10 @@ impl SandboxHandle {
         }
     }
 
-    /// Returns the reply. Content that this channel had not sent before goes to `sink`.
+    /// Returns the reply, and writes file contents that this channel had not sent before to `sink`.
     ///
     /// # Errors
-    /// If the sink fails, the snapshot is cancelled and the sink's error is returned.
+    /// If the sink fails, the snapshot is cancelled, and the sink's error is returned.
     pub async fn snapshot_to<S: BlobSink>(
         &self,
         request: SnapshotRequest,
@@ -165,17 +166,17 @@ impl BlobSink for InMemory {
     }
 }
 
-/// The position in the stream of contents.
+/// Parses the stream of file contents.
 #[derive(Default)]
 pub(super) struct BlobParser {
     header: Vec<u8>,
-    /// Remaining bytes of the current content.
+    /// Number of bytes that are left of the current content.
     left: Option<u64>,
     pub(super) too_long: bool,
 }
 
 impl BlobParser {
-    /// Rejects a length above the file limit before its bytes arrive.
+    /// Parses more bytes. Rejects a length above the file limit before the content arrives.
     pub(super) fn feed<S: BlobSink>(
         &mut self,
         mut bytes: &[u8],
@@ -221,7 +222,7 @@ impl BlobParser {
     }
 }
 
-/// The lines of a manifest that did not fit in its reply.
+/// Parses the lines of a manifest that did not fit in the reply.
 #[derive(Default)]
 struct Pages {
     rest: Vec<u8>,
@@ -229,7 +230,8 @@ struct Pages {
 }
 
 impl Pages {
-    /// A line with an object is a changed entry; a line with a string is a removed path.
+    /// Parses more bytes. A line with an object is a changed entry; a line with a string is a
+    /// removed path.
     fn feed(&mut self, bytes: &[u8]) -> Result<(), String> {
         for line in bytes.split_inclusive(|&byte| byte == b'\n') {
             self.rest.extend_from_slice(line);

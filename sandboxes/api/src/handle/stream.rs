@@ -21,13 +21,14 @@ use super::{
     call::{CHUNK_BYTES, Call, Input},
     inbox::Event,
 };
-/// How long a connection stays open after shutdown so that the other side can read what was sent.
+/// How long a connection stays open after shutdown, so that the other side can read what was sent.
 const LINGER: Duration = Duration::from_secs(30);
 
 type AcquireFuture = dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send;
 
-/// Reads and writes concurrently, like a socket. If it is shut down and then dropped, it stays open
-/// until the other side has read everything. Otherwise, dropping it closes it immediately.
+/// Reads and writes concurrently, like a socket. If the stream is shut down and then dropped, the
+/// connection stays open until the other side has read everything. Otherwise, dropping the stream
+/// closes the connection immediately.
 pub struct SandboxStream {
     call: Option<Call>,
     unread: Vec<u8>,
@@ -49,7 +50,7 @@ impl SandboxStream {
         }
     }
 
-    /// Waits until at least one byte may be sent, then takes credit for up to `wanted`.
+    /// Waits until at least one byte may be sent, then acquires credit for up to `wanted` bytes.
     fn poll_credit(&mut self, cx: &mut Context<'_>, wanted: usize) -> Poll<io::Result<usize>> {
         let Some(call) = &self.call else { return Poll::Ready(Err(closed_error())) };
         let credit = Arc::clone(call.credit());
@@ -66,7 +67,7 @@ impl SandboxStream {
     }
 }
 
-/// Takes the available credit, up to `wanted`.
+/// Acquires the available credit, for up to `wanted` bytes.
 fn take_available(credit: &Semaphore, wanted: usize) -> usize {
     let now = credit.available_permits().min(wanted);
     match credit.try_acquire_many(now as u32) {
@@ -125,7 +126,7 @@ impl AsyncWrite for SandboxStream {
         Poll::Ready(Ok(length))
     }
 
-    /// Nothing is buffered here: the channel has a single queue.
+    /// Does nothing: written data goes directly to the channel's queue.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -144,8 +145,8 @@ impl Drop for SandboxStream {
     fn drop(&mut self) {
         let Some(mut call) = self.call.take().filter(|_| self.shut) else { return };
         let Ok(runtime) = Handle::try_current() else { return };
-        // Cancelling now would make the agent close the connection before it has forwarded
-        // everything.
+        // If the request were cancelled now, the agent would close the connection before it has
+        // forwarded everything.
         runtime.spawn(timeout(LINGER, async move {
             while !matches!(call.next_event(&mut Input::none()).await, Ok(Event::Reply(_)) | Err(_))
             {

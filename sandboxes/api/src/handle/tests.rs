@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// The agent's side, controlled by the test.
+/// The agent's side of the channel, controlled by the test.
 struct Agent {
     stream: DuplexStream,
     buffer: Vec<u8>,
@@ -153,7 +153,7 @@ async fn random_bytes_neither_panic_nor_hang() {
                 state ^= state << 13;
                 state ^= state >> 7;
                 state ^= state << 17;
-                // Small numbers produce frames that are almost valid.
+                // Small numbers, so that some frames are almost valid.
                 if state & 3 == 0 { (state >> 32) as u8 } else { (state >> 40) as u8 & 7 }
             })
             .collect();
@@ -167,7 +167,7 @@ async fn random_bytes_neither_panic_nor_hang() {
 #[tokio::test]
 async fn data_without_credit_ends_the_channel() {
     let (handle, mut agent) = pair().await;
-    // Open a stream whose owner does not read, so the host grants no credit for it.
+    // Open a stream whose owner does not read. The host then grants no new credit for it.
     let file = RawPath::from("/f");
     let request = handle.read(&file, u64::MAX);
     let mut request = Box::pin(request);
@@ -225,7 +225,7 @@ async fn dropped_request_is_cancelled_and_late_data_is_ignored() {
     assert_eq!((frame.kind, frame.stream), (FrameKind::Cancel, stream));
     agent.send(Frame::data(stream, channel::STDOUT, b"late")).await;
     agent.reply(stream, Reply::Exited(CommandExit::default())).await;
-    // The host grants credit for unread data, so that the agent never blocks.
+    // The host grants credit even for data that nothing reads, so that the agent never blocks.
     assert_eq!(agent.next().await.kind, FrameKind::Credit);
     let later = spawn_run(&handle);
     let stream = agent.next().await.stream;

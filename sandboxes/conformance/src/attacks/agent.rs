@@ -36,7 +36,7 @@ async fn agent_channel_is_written_to(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn agent_is_signalled(fixture: &Fixture<'_>) -> Outcome {
-    // In a sandbox with only one user, the kernel still protects process 1.
+    // Even if the sandbox has only one user, the kernel protects process 1.
     let apart =
         if is_defence_active(fixture, Defence::AgentIdentity) { "apart" } else { "together" };
     assert_no_breach(&fixture.handle, include_str!("programs/agent_signals.py"), &[apart]).await?;
@@ -52,7 +52,7 @@ async fn agent_settings_are_changed(fixture: &Fixture<'_>) -> Outcome {
     assert_responsive(&fixture.handle).await
 }
 
-/// Returns whether a test disabled the defence to show that the attack then succeeds.
+/// Returns whether a test disabled a defence to show that the attack then succeeds.
 fn is_defence_disabled(fixture: &Fixture<'_>) -> bool {
     fixture.enforcement.not_enforced.iter().any(|entry| entry.ends_with("left out by a test"))
 }
@@ -65,14 +65,14 @@ async fn agent_user_is_taken_over(fixture: &Fixture<'_>) -> Outcome {
     let done = fixture.handle.run(command).await;
     let ran = done.is_ok_and(|done| done.stdout.text().contains("65432"));
     ensure!(!ran, "a command ran as the agent's user");
-    // A set-uid program that belongs to that user.
+    // Try to run a set-uid program that belongs to the agent's user.
     let line = "cp /usr/bin/id /tmp/id && chown 65432 /tmp/id && chmod 4755 /tmp/id && /tmp/id -u";
     let said = fixture.sh(line).await?.stdout.text();
     ensure!(said.trim() != "65432", "a set-uid program became the agent's user");
     assert_responsive(&fixture.handle).await
 }
 
-/// The agent's program is a file. A sandbox must not be able to replace it for the next sandbox.
+/// The agent's program is a file, and no sandbox may be able to replace it for the next sandbox.
 async fn agent_program_is_replaced(fixture: &Fixture<'_>) -> Outcome {
     let line = "for f in $(find / -xdev -name '*agentd*' -type f 2>/dev/null); do \
                 echo evil > $f; done; echo evil > /proc/1/exe; true";

@@ -1,4 +1,4 @@
-//! One attack, the notation for lists of attacks, and what attacks have in common.
+//! The definition of an attack, a macro for lists of attacks, and shared helpers.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ use crate::{
 /// One attack.
 pub struct Attack {
     pub name: &'static str,
-    /// If these defences are disabled, the attack succeeds in a native sandbox of the machine's
-    /// root. Empty if demonstrating this would harm the machine.
+    /// The attack succeeds if these defences are disabled in a native sandbox and Proctor runs as
+    /// the machine's root. Empty if showing that would harm the machine.
     pub undone_by: &'static [Defence],
     pub(super) limits: fn() -> SandboxSpec,
     pub(super) body: Body,
 }
 
-/// Creates a list of attacks from their functions.
+/// Creates a list of attacks from functions and the defences against them.
 macro_rules! list {
     ($($name:ident [$($defence:ident)*]),* $(,)?) => {
         vec![$($crate::attacks::attack::Attack {
@@ -37,15 +37,15 @@ macro_rules! list {
 }
 pub(super) use list;
 
-/// Returns limits of a sandbox whose resources can be exhausted in a second.
+/// Returns limits that are small enough for an attack to reach them within a second.
 pub(super) fn small_limits() -> SandboxSpec {
     SandboxSpec { cpus: 1.0, memory_mb: 256, processes: 64, disk_mb: 64, ..SandboxSpec::default() }
 }
 
-/// The code at the start of every attack program.
+/// Python code at the start of every attack program.
 const PRELUDE: &str = include_str!("programs/prelude.py");
 
-/// Returns the command for an attack's Python program, which runs as the sandbox's root.
+/// Returns a command that runs an attack's Python program as the sandbox's root.
 pub(super) fn attack_command(text: &str, arguments: &[&str]) -> Command {
     let text = format!("{PRELUDE}\n{text}\nprint('done')\n");
     let mut argv = vec!["python3".to_owned(), "-c".to_owned(), text];
@@ -53,7 +53,7 @@ pub(super) fn attack_command(text: &str, arguments: &[&str]) -> Command {
     Command::new(argv.iter().map(String::as_str)).time_limit(Duration::from_secs(120))
 }
 
-/// Runs a program that makes several attempts. Asserts that it finished and that no attempt
+/// Runs an attack program that makes several attempts. Asserts that it finished and that no attempt
 /// succeeded.
 pub(super) async fn assert_no_breach(
     handle: &SandboxHandle,
@@ -68,7 +68,7 @@ pub(super) async fn assert_no_breach(
     Ok(())
 }
 
-/// Returns a first snapshot request for a directory, with up to a thousand entries.
+/// Returns a request for the first snapshot of a directory, limited to a thousand entries.
 pub(super) fn snapshot_request(root: &str) -> SnapshotRequest {
     SnapshotRequest {
         root: path(root),
@@ -80,7 +80,7 @@ pub(super) fn snapshot_request(root: &str) -> SnapshotRequest {
     }
 }
 
-/// Asserts that the agent still responds and commands still run.
+/// Asserts that the agent still responds and that commands still run.
 pub(super) async fn assert_responsive(handle: &SandboxHandle) -> Result<(), CheckError> {
     let answer = async {
         handle.ping().await?;
@@ -88,12 +88,12 @@ pub(super) async fn assert_responsive(handle: &SandboxHandle) -> Result<(), Chec
     };
     let said = tokio::time::timeout(Duration::from_secs(30), answer).await;
     let said =
-        said.map_err(|_| CheckError::Wrong("the sandbox does not respond anymore".into()))??;
+        said.map_err(|_| CheckError::Wrong("the sandbox is no longer responding".into()))??;
     ensure!(said == "well\n", "{said:?}");
     Ok(())
 }
 
-/// Returns whether the defence is active in the sandbox.
+/// Returns whether a defence is active in the sandbox.
 pub(super) fn is_defence_active(fixture: &crate::Fixture<'_>, defence: Defence) -> bool {
     fixture.needs(defence.name()).is_ok()
 }

@@ -1,4 +1,4 @@
-//! Attacks on the kernel: its system calls, devices and settings, and the privileges of programs.
+//! Attacks on the kernel through system calls, devices, settings and privileged programs.
 
 use proctor_sandbox_api::Command;
 
@@ -32,7 +32,7 @@ async fn rare_socket_families_are_opened(fixture: &Fixture<'_>) -> Outcome {
     assert_no_breach(&fixture.handle, include_str!("programs/socket_families.py"), &[]).await
 }
 
-/// The 32-bit interface has its own call numbers, which the denylist does not contain.
+/// The 32-bit ABI has its own system call numbers, which the denylist does not contain.
 async fn programs_for_another_abi_are_run(fixture: &Fixture<'_>) -> Outcome {
     assert_no_breach(&fixture.handle, include_str!("programs/other_interface.py"), &[]).await?;
     assert_responsive(&fixture.handle).await
@@ -45,10 +45,10 @@ async fn device_nodes_are_created(fixture: &Fixture<'_>) -> Outcome {
 async fn set_uid_programs_gain_root(fixture: &Fixture<'_>) -> Outcome {
     expect_success(&fixture.sh("cp /usr/bin/id /var/tmp/id && chmod 6755 /var/tmp/id").await?)?;
     let mut command = Command::new(["/var/tmp/id", "-u"]);
-    // Run as another user, because root already is root.
+    // Run the program as another user, because root already is root.
     command.user = Some("1000:1000".to_owned());
     let done = match fixture.handle.run(command).await {
-        // A sandbox with only one user has no other user that could become root.
+        // If the sandbox has only one user, there is no user who could become root.
         Err(error) if !error.is_broken() => {
             fixture.needs("other users")?;
             return Err(error.into());

@@ -1,4 +1,4 @@
-//! Attacks on memory: the sandbox's, the runtime's, and memory that belongs to no process.
+//! Attacks on memory: the sandbox's, the runtime's, and objects that belong to no process.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ async fn memory_is_exhausted(fixture: &Fixture<'_>) -> Outcome {
 
 async fn memory_outlives_its_process(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("memory")?;
-    // The program may be killed; only what remains afterwards counts.
+    // The program may be killed; only what remains afterwards matters.
     let done =
         fixture.handle.run(attack_command(include_str!("programs/shared_memory.py"), &[])).await?;
     let said = done.stdout.text();
@@ -46,7 +46,8 @@ async fn memory_outlives_its_process(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-/// In some sandboxes, written files use memory. The agent must survive even if they fill all of it.
+/// In some sandboxes, written files use memory. The agent must survive even if files fill all of
+/// it.
 async fn memory_is_used_by_files_and_processes(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("memory")?;
     let fill =
@@ -82,7 +83,7 @@ async fn output_floods_the_runtime(fixture: &Fixture<'_>) -> Outcome {
     assert_responsive(&fixture.handle).await
 }
 
-/// Returns the memory of this process, which is also the runtime, in KiB.
+/// Returns the resident memory of this process, which contains the runtime, in KiB.
 fn resident_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,14 +1,14 @@
 //! The attacks that every back end must stop.
 //!
 //! An attack is a program that tries to reach the agent, the kernel, the machine's memory or
-//! another sandbox. It has failed if none of its attempts works, another sandbox still responds
-//! during the attack, and nothing of the attacked sandbox remains afterwards.
+//! another sandbox. The attack has failed if none of its attempts works, another sandbox still
+//! responds during the attack, and no resources of the attacked sandbox remain afterwards.
 //!
-//! Like a conformance check, an attack may be skipped for only one reason: the sandbox's own
-//! [`Enforcement`](proctor_sandbox_api::Enforcement) lists its limit as not enforced.
+//! Like a conformance check, an attack may be skipped only if its limit is listed as not enforced
+//! in the sandbox's own [`Enforcement`](proctor_sandbox_api::Enforcement).
 //!
-//! Where it is cheap to show, an attack lists the defences without which it succeeds. A test
-//! disables them and checks that the attack succeeds, which proves that the attack works at all.
+//! If it is cheap to test, an attack lists the defences that prevent it. A test disables them and
+//! checks that the attack then succeeds, which proves that the attack works at all.
 
 mod agent;
 mod attack;

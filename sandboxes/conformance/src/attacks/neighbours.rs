@@ -12,7 +12,7 @@ pub fn attacks() -> Vec<Attack> {
     list![another_sandboxes_proxy_is_reached [], another_sandboxes_resources_are_reached []]
 }
 
-/// A sandbox's proxy (its gateway, with its token) listens only inside that sandbox.
+/// A sandbox's proxy, which leads to its gateway, listens only inside that sandbox.
 async fn another_sandboxes_proxy_is_reached(fixture: &Fixture<'_>) -> Outcome {
     let mut other = fixture.open(small_limits()).await?;
     let port = match other.handle().listen(0).await {
@@ -34,7 +34,7 @@ async fn another_sandboxes_proxy_is_reached(fixture: &Fixture<'_>) -> Outcome {
 
 async fn another_sandboxes_resources_are_reached(fixture: &Fixture<'_>) -> Outcome {
     let mut other = fixture.open(small_limits()).await?;
-    // These objects exist as long as the other sandbox's command runs.
+    // These objects exist as long as this command runs in the other sandbox.
     let plant = "import socket, ctypes, time, os\n\
         s = socket.socket(socket.AF_UNIX); s.bind('\\0proctor-neighbour'); s.listen()\n\
         c = ctypes.CDLL(None); m = c.shmget(0x70726f63, 4096, 0o1666); c.shmat(m, None, 0)\n\

@@ -1,4 +1,4 @@
-//! Attacks on the host's file access: links that redirect its reads and writes.
+//! Attacks on the host's file access through links that redirect its reads and writes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,7 +28,7 @@ async fn folder_becomes_a_link_between_check_and_write(fixture: &Fixture<'_>) ->
     let mut written = 0;
     for number in 0..400 {
         let name = path(&format!("/testbed/proxy/file-{number}"));
-        // The write may be rejected or not. What matters is where it went.
+        // It doesn't matter whether the write is rejected, but where it went.
         written += u32::from(fixture.handle.write_beneath(&bound, &name, b"x", None).await.is_ok());
         if number % 20 == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -42,7 +42,7 @@ async fn folder_becomes_a_link_between_check_and_write(fixture: &Fixture<'_>) ->
         "the swapping program did not run: {swapped:?}"
     );
     ensure!(outside.trim() == "0", "{} files were written outside", outside.trim());
-    ensure!(written > 0, "no write was ever allowed, so the test proves nothing");
+    ensure!(written > 0, "no write succeeded, so the test proves nothing");
     Ok(())
 }
 
@@ -74,7 +74,7 @@ async fn write_follows_a_hard_link_outside(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-/// A reader that opens these files would block forever or read without end.
+/// A process that opens these files would block forever or read without end.
 async fn special_files_block_readers(fixture: &Fixture<'_>) -> Outcome {
     let line = "mkdir -p /testbed && cd /testbed && mkfifo pipe && ln -s /dev/zero zero && \
                 ln -s /proc/1/mem mem && ln -s pipe link && ln -s self self && \

@@ -1,4 +1,4 @@
-//! Attacks on the processor and the process table.
+//! Attacks on the CPU and the process table.
 
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ async fn fork_bomb_fills_the_sandbox(fixture: &Fixture<'_>) -> Outcome {
     assert_responsive(&fixture.handle).await
 }
 
-/// The agent's own threads count as processes too. A full sandbox must not stop the agent, or a
-/// model could turn any trial into a sandbox fault.
+/// The agent's own threads count as processes too. A full sandbox must not stop the agent.
+/// Otherwise, a model could turn any trial into a sandbox fault.
 async fn swarm_outlives_its_command(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("processes")?;
     let done = fixture.handle.run(attack_command(include_str!("programs/swarm.py"), &[])).await?;
@@ -64,6 +64,6 @@ async fn processor_is_hogged(fixture: &Fixture<'_>) -> Outcome {
                 renice -n -20 -p $$ >/dev/null 2>&1 && echo raised; sleep 60";
     let done = fixture.handle.run(Command::shell(hogs).time_limit(Duration::from_secs(2))).await?;
     ensure!(done.exited.timed_out, "{:?}", done.exited);
-    ensure!(!done.stdout.text().contains("raised"), "a process took precedence over the machine's");
+    ensure!(!done.stdout.text().contains("raised"), "a process raised its own priority");
     wait_until_empty(&fixture.handle).await
 }

@@ -1,4 +1,4 @@
-//! Runs the attacks, for every back end.
+//! Runs the attacks against any back end.
 
 use std::{
     collections::BTreeSet,
@@ -23,11 +23,11 @@ use crate::{
 /// How long one attack may take before the sandbox counts as hung.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// How long a command of the other sandbox may take meanwhile. It takes a millisecond on an idle
-/// machine. In a starved sandbox it would not finish at all.
+/// How long a command in the other sandbox may take during an attack. On an idle machine it takes a
+/// millisecond. In a starved sandbox it would not finish at all.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the release of a sandbox's resources may take.
+/// How long the back end may take to release a sandbox's resources.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Lists what the back end's sandboxes currently use on the machine: processes, control groups,
@@ -62,10 +62,10 @@ pub async fn run_attacks(
     results
 }
 
-/// Runs an attack that should succeed on this back end's sandboxes, and returns its output.
+/// Runs an attack that is expected to succeed in this back end's sandboxes. Returns the output.
 ///
 /// # Errors
-/// The attack was stopped after all.
+/// Fails if the attack did not succeed or was skipped.
 pub async fn run_expecting_success(
     backend: &dyn Backend,
     prepared: &PreparedEnvironment,
@@ -160,7 +160,7 @@ impl Bystander {
         Ok(Self { sandbox: tokio::sync::Mutex::new(sandbox), handle })
     }
 
-    /// Runs commands in the sandbox, one after another, until the watch ends.
+    /// Runs commands in the sandbox, one after another, until the returned watch ends.
     fn watch(&self) -> Watch {
         let handle = Arc::clone(&self.handle);
         let over = Arc::new(AtomicBool::new(false));
@@ -176,7 +176,7 @@ impl Bystander {
                     Ok(Ok(done)) if done.success() && done.stdout.head == b"well\n" => {}
                     other => {
                         return Err(check_failed(format!(
-                            "another sandbox is disturbed: {other:?}"
+                            "the other sandbox is affected: {other:?}"
                         )));
                     }
                 }
@@ -200,7 +200,7 @@ impl Watch {
         self.over.store(true, Ordering::Relaxed);
         let ended = self.work.await;
         let slowest =
-            ended.map_err(|error| check_failed(format!("the other sandbox's work: {error}")))??;
+            ended.map_err(|error| check_failed(format!("the other sandbox's commands: {error}")))??;
         tracing::debug!(?slowest, "the other sandbox");
         Ok(())
     }

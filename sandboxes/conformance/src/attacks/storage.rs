@@ -1,4 +1,4 @@
-//! Attacks on the disk: bytes, files, depth.
+//! Attacks on the disk with large, many or deeply nested files.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ pub fn attacks() -> Vec<Attack> {
     all
 }
 
-/// Returns limits as large as those of usual trials. A legitimate build may create that many files
+/// Returns limits as large as those of normal trials. A legitimate build may create that many files
 /// too.
 fn ample_limits() -> SandboxSpec {
     SandboxSpec::default()
@@ -51,7 +51,7 @@ async fn disk_is_filled(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("disk")?;
     let handle = &fixture.handle;
     let fill = "for n in 1 2 3 4; do head -c 50M /dev/zero > /var/tmp/fill-$n || exit 1; done";
-    ensure!(!sh(handle, fill).await?.success(), "200 MiB under a limit of 64");
+    ensure!(!sh(handle, fill).await?.success(), "200 MiB were written with a limit of 64 MiB");
     match handle.write(&path("/testbed/more"), &vec![b'x'; 1 << 20], None).await {
         Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::NoSpace => {}
         other => return Err(check_failed(format!("not rejected for lack of space: {other:?}"))),
@@ -62,7 +62,7 @@ async fn disk_is_filled(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn one_file_grows_forever(fixture: &Fixture<'_>) -> Outcome {
-    // The limit applies to a single file even if the total is not limited.
+    // The limit also applies to a single file if the total is not limited.
     let line = "cat /dev/zero > /var/tmp/endless; stat -c %s /var/tmp/endless; rm /var/tmp/endless";
     let done = fixture.handle.run(Command::shell(line).time_limit(Duration::from_secs(30))).await?;
     ensure!(!done.exited.timed_out, "it grew for 30 seconds");
@@ -74,7 +74,7 @@ async fn one_file_grows_forever(fixture: &Fixture<'_>) -> Outcome {
 
 async fn sparse_file_is_huge(fixture: &Fixture<'_>) -> Outcome {
     let begun = Instant::now();
-    // A rejected write counts as contained too, because a file size limit may apply first.
+    // The attack also fails if the write is rejected, because a file size limit may apply first.
     fixture
         .sh("mkdir -p /testbed; truncate -s 1T /testbed/huge; truncate -s 60M /testbed/large; true")
         .await?;
@@ -111,14 +111,14 @@ async fn file_limit_is_exceeded(fixture: &Fixture<'_>) -> Outcome {
     let said = expect_success(
         &fixture.handle.run(attack_command(CREATE_FILES_PROGRAM, &["30000", ""])).await?,
     )?;
-    ensure!(said.contains("No space left"), "30,000 files in a sandbox of 8,192: {said:?}");
+    ensure!(said.contains("No space left"), "created more than 8,192 files: {said:?}");
     expect_success(&fixture.sh("rm -r /testbed/many").await?)?;
     assert_responsive(&fixture.handle).await
 }
 
-/// The agent and the runtime must cope with this many files within a normal sandbox's limits. Only
-/// one file in a hundred has content: on disks that discard every freed block, deleting content
-/// takes milliseconds per file, and this attack doesn't test that.
+/// The agent and the runtime must handle 100,000 files within a normal sandbox's limits. Only one
+/// file in a hundred has content. On disks that discard every freed block, deleting content takes
+/// milliseconds per file, and this attack doesn't test that.
 async fn hundred_thousand_tiny_files_are_created(fixture: &Fixture<'_>) -> Outcome {
     let said = expect_success(
         &fixture.handle.run(attack_command(CREATE_FILES_PROGRAM, &["100000", "x"])).await?,
@@ -129,8 +129,8 @@ async fn hundred_thousand_tiny_files_are_created(fixture: &Fixture<'_>) -> Outco
     ensure!(reply.changed.len() >= 100_000, "{} entries", reply.changed.len());
     let mut tight = large_snapshot_request("/testbed");
     tight.entry_limit = 1_000;
-    // The snapshot must be truncated and not rejected, because a rejection would cost the trial its
-    // work.
+    // The snapshot must be truncated and not rejected, because the trial would lose its work if it
+    // were rejected.
     let (cut, _) = fixture.handle.snapshot(tight).await?;
     ensure!(cut.entries <= 1_000, "the entry limit was exceeded: {}", cut.entries);
     ensure!(
@@ -156,10 +156,10 @@ async fn folders_are_nested_thousands_deep(fixture: &Fixture<'_>) -> Outcome {
     let said = expect_success(&fixture.handle.run(attack_command(text, &[])).await?)?;
     ensure!(said == "done\n", "{said:?}");
     let reply = snapshot(fixture, "/testbed").await?;
-    // The snapshot omits paths that are too long for any program.
+    // The snapshot leaves out paths that are too long for any program.
     ensure!((200..3_000).contains(&reply.changed.len()), "{} entries", reply.changed.len());
     fixture.handle.remove(&path("/testbed/deep")).await?;
     let left = fixture.handle.stat(&path("/testbed/deep")).await?;
-    ensure!(left.is_none(), "it cannot be removed");
+    ensure!(left.is_none(), "the tree cannot be removed");
     assert_responsive(&fixture.handle).await
 }

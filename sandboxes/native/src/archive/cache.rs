@@ -1,7 +1,7 @@
-//! Limits the disk space of a machine's unpacked archives.
+//! Limits the disk space that a machine's unpacked archives use.
 //!
-//! `bases/used-NAME` contains the size of `bases/archive-NAME` in bytes. Its modification time is
-//! the archive's last use. A process that uses an archive has a shared lock on
+//! `bases/used-NAME` contains the size of `bases/archive-NAME` in bytes. Its modification time
+//! shows when the archive was last used. A process that uses an archive holds a shared lock on
 //! `bases/.in-use-NAME`, so an archive is removed only if no process on this machine uses it. The
 //! kernel releases the locks of a killed process.
 
@@ -20,22 +20,22 @@ use rustix::fs::statvfs;
 use super::unpack::ARCHIVE_PREFIX;
 use crate::tree;
 
-/// Name prefix of folders that are being removed.
+/// Name prefix of directories that are being removed.
 const REMOVED_PREFIX: &str = ".removed-";
 
-/// Prevents the removal of an archive until it is dropped. All users of an archive in one process
-/// share a single pin, and therefore a single open file.
+/// Prevents an archive from being removed until this value is dropped. All users of an archive in
+/// one process share one pin, and therefore one open file.
 #[derive(Debug)]
 pub(crate) struct ArchivePin {
     _lock: File,
 }
 
-/// The unpacked archives of a cache.
+/// The unpacked archives in a cache.
 pub(crate) struct ArchiveCache {
     bases: PathBuf,
-    /// Maximum bytes of all archives; `None` means half of the cache's file system.
+    /// Maximum total size of all archives in bytes; `None` means half of the cache's file system.
     budget: Option<u64>,
-    /// The pins of this process, by archive.
+    /// This process's pins, by archive.
     held: Mutex<BTreeMap<String, Weak<ArchivePin>>>,
 }
 
@@ -55,8 +55,8 @@ impl ArchiveCache {
         self.budget = Some(bytes);
     }
 
-    /// Prevents the removal of an archive, which may not be unpacked yet. Blocks while another
-    /// process removes it.
+    /// Prevents an archive from being removed. The archive may not be unpacked yet. Blocks while
+    /// another process removes it.
     pub(crate) fn pin(&self, name: &str) -> io::Result<Arc<ArchivePin>> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(hold) = held.get(name).and_then(Weak::upgrade) {
@@ -70,8 +70,8 @@ impl ArchiveCache {
         Ok(hold)
     }
 
-    /// Sets the time of an archive's last use. Measures its size the first time. Returns `false` if
-    /// the archive is not unpacked. The caller must have a pin on it.
+    /// Records that an archive is used now. The first time, also measures its size. Returns `false`
+    /// if the archive is not unpacked. The caller must hold a pin on the archive.
     pub(crate) fn touch(&self, name: &str) -> io::Result<bool> {
         if !self.archive(name).is_dir() {
             return Ok(false);
@@ -87,12 +87,13 @@ impl ArchiveCache {
         Ok(true)
     }
 
-    /// Removes the least recently used archives until the rest plus `more` bytes fits into the
-    /// budget. Archives in use are kept even if they exceed the budget. Returns the removed
-    /// archives.
+    /// Removes the least recently used archives until the others, plus `more` bytes, fit in the
+    /// budget. Keeps archives in use, even if they exceed the budget. Returns the names of the
+    /// removed archives.
     pub(crate) fn make_room(&self, more: u64) -> io::Result<Vec<String>> {
         fs::create_dir_all(&self.bases)?;
-        // Only one process at a time may do this, because two would remove twice as much.
+        // Only one process at a time may do this, because two processes would remove twice as much
+        // as needed.
         let turn = File::create(self.bases.join(".making-room.lock"))?;
         turn.lock()?;
         let mut all = self.list()?;
@@ -106,7 +107,7 @@ impl ArchiveCache {
             }
             if self.remove(&one.name)? {
                 sum = sum.saturating_sub(one.bytes);
-                tracing::info!(archive = one.name, bytes = one.bytes, "removed to make room");
+                tracing::info!(archive = one.name, bytes = one.bytes, "removed an archive");
                 removed.push(one.name);
             }
         }
@@ -129,7 +130,7 @@ impl ArchiveCache {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
             if name.starts_with(REMOVED_PREFIX) {
-                // The process that was removing this archive was killed.
+                // A process was killed while it removed this archive.
                 tree::remove(&entry.path())?;
             } else if let Some(name) = name.strip_prefix(ARCHIVE_PREFIX) {
                 found.extend(self.read_archive(name)?);
@@ -138,7 +139,8 @@ impl ArchiveCache {
         Ok(found)
     }
 
-    /// Returns `None` if `proctor clean` has removed the archive meanwhile.
+    /// Reads an archive's usage. Returns `None` if `proctor clean` has removed the archive
+    /// meanwhile.
     fn read_archive(&self, name: &str) -> io::Result<Option<UnpackedArchive>> {
         let used = self.usage_path(name);
         let known = fs::read_to_string(&used).ok().and_then(|text| text.parse().ok());
@@ -148,7 +150,7 @@ impl ArchiveCache {
                 Some(bytes) => {
                     Ok(UnpackedArchive { name, bytes, used: fs::metadata(&used)?.modified()? })
                 }
-                // An earlier version unpacked this archive and did not record its size.
+                // An earlier version of Proctor unpacked this archive and did not record its size.
                 None => {
                     let used = fs::metadata(self.archive(&name))?.modified()?;
                     Ok(UnpackedArchive { bytes: self.measure(&name, used)?, name, used })
@@ -171,7 +173,7 @@ impl ArchiveCache {
         Ok(bytes)
     }
 
-    /// Returns `false` if a process uses the archive.
+    /// Removes an archive. Returns `false` if a process uses it.
     fn remove(&self, name: &str) -> io::Result<bool> {
         let lock = self.lock_file(name)?;
         match lock.try_lock() {
@@ -182,8 +184,8 @@ impl ArchiveCache {
         let aside = self.bases.join(format!("{REMOVED_PREFIX}{name}"));
         fs::rename(self.archive(name), &aside)?;
         let _ = fs::remove_file(self.usage_path(name));
-        // Release the lock first: removing the files takes seconds, and others may unpack the
-        // archive again meanwhile.
+        // Release the lock first: removing the files takes seconds, and meanwhile other processes
+        // may unpack the archive again.
         drop(lock);
         tree::remove(&aside)?;
         Ok(true)
@@ -191,7 +193,7 @@ impl ArchiveCache {
 
     fn lock_file(&self, name: &str) -> io::Result<File> {
         fs::create_dir_all(&self.bases)?;
-        // The lock file is never removed: another process could have a lock on the removed file.
+        // Never remove the lock file: another process could hold a lock on the removed file.
         File::create(self.bases.join(format!(".in-use-{name}")))
     }
 
@@ -204,8 +206,8 @@ impl ArchiveCache {
     }
 }
 
-/// Returns the disk usage in bytes. A file with several hard links counts once. A folder that this
-/// user can't read counts as empty.
+/// Returns the disk usage in bytes. Counts a file with several hard links once, and skips
+/// directories that this user can't read.
 fn disk_usage(path: &Path, linked: &mut HashSet<u64>) -> io::Result<u64> {
     let found = fs::symlink_metadata(path)?;
     let bytes = found.blocks().saturating_mul(512);
@@ -247,7 +249,7 @@ mod tests {
     /// Creates a cache whose budget is enough for `archives` archives.
     fn cache_with_budget(cache: &Path, archives: usize) -> ArchiveCache {
         let mut room = ArchiveCache::new(cache);
-        // A folder and a file's last block take a few kilobytes.
+        // A directory, and a file's last block, take a few kilobytes.
         room.set_budget((archives * (SIZE + 20_000)) as u64);
         room
     }

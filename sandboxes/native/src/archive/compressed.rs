@@ -8,8 +8,8 @@ use ruzstd::decoding::StreamingDecoder;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Returns the decompressed stream. The stream is unchanged if its first bytes match no known
-/// compression format.
+/// Decompresses the stream. Returns it unchanged if its first bytes match no known compression
+/// format.
 pub(super) fn decompress<'a>(mut stream: impl Read + 'a) -> io::Result<DecompressedStream<'a>> {
     let mut magic = Vec::new();
     stream.by_ref().take(4).read_to_end(&mut magic)?;
@@ -32,11 +32,11 @@ pub(super) struct DecompressedStream<'a> {
     pub(super) compressed: bool,
 }
 
-/// Consecutive Zstandard frames. A single decoder reads only one.
+/// Consecutive Zstandard frames, because one decoder reads only one frame.
 enum Frames<R: BufRead> {
     Between(R),
     Within(Box<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>),
-    /// After the end, or after an error.
+    /// The stream has ended or failed.
     Over,
 }
 
@@ -68,7 +68,7 @@ impl<R: BufRead> Read for Frames<R> {
 mod tests {
     use super::*;
 
-    /// `hello ` and `world` as two frames with checksums, as written by the zstd command.
+    /// `hello ` and `world` as two frames with checksums, written by the zstd command.
     const FRAMES: &[u8] = include_bytes!("hello-world.zst");
 
     #[test]

@@ -1,4 +1,4 @@
-//! Reads the structure of an image archive: which entries are layers, and in which order.
+//! Reads the structure of an image archive: which of its files are layers, and their order.
 
 use std::{
     collections::HashMap,
@@ -12,10 +12,10 @@ use serde::Deserialize;
 
 use super::compressed;
 
-/// The longest manifest or index, in bytes.
+/// Maximum length of a manifest or index in bytes.
 const JSON_LIMIT: u64 = 8 << 20;
 
-/// An archive with the positions of its files.
+/// An archive and the positions of the files in it.
 pub(super) struct ImageArchive {
     file: File,
     parts: HashMap<String, Part>,
@@ -26,7 +26,7 @@ enum Part {
         offset: u64,
         size: u64,
     },
-    /// Old versions of `docker save` write a repeated layer as a link.
+    /// A link to another file. Old versions of `docker save` write a repeated layer as a link.
     Link(String),
 }
 
@@ -54,7 +54,7 @@ struct Manifest {
     manifests: Vec<Descriptor>,
 }
 
-/// The layers of an image, lowest first, and its configuration.
+/// An image's layers, lowest first, and its configuration.
 struct Parts {
     layers: Vec<String>,
     config: Option<String>,
@@ -92,12 +92,12 @@ struct Platform {
 }
 
 impl ImageArchive {
-    /// Opens an archive, compressed or not.
+    /// Opens an archive, which may be compressed.
     pub(super) fn open(archive: &Path) -> io::Result<Self> {
         let mut file = File::open(archive)?;
         let mut content = compressed::decompress(file.try_clone()?)?;
         if content.compressed {
-            // Decompress the archive to a temporary file, because layers are read by offset.
+            // Layers are read by offset, so decompress the archive to a temporary file.
             let mut plain = tempfile::tempfile_in(archive.parent().unwrap_or(Path::new("/")))
                 .or_else(|_| tempfile::tempfile())?;
             io::copy(&mut content.stream, &mut plain)?;
@@ -154,7 +154,7 @@ impl ImageArchive {
             return Err(invalid("not an image: it has neither manifest.json nor index.json"));
         }
         let mut candidates = self.read_json::<Index>("index.json")?.manifests;
-        // An index may point to another one. A longer chain is a loop.
+        // An index may refer to another index. A longer chain is probably a loop.
         for _ in 0..4 {
             let chosen = choose_manifest(&candidates)?;
             let manifest: Manifest = self.read_json(&blob_path(&chosen.digest)?)?;
@@ -196,7 +196,7 @@ impl ImageArchive {
     }
 }
 
-/// Returns the manifest for this machine's architecture.
+/// Returns the descriptor of the manifest for this machine's architecture.
 fn choose_manifest(candidates: &[Descriptor]) -> io::Result<&Descriptor> {
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",

@@ -1,4 +1,4 @@
-//! Unpacks images from archives: OCI layouts and the output of `docker save`.
+//! Unpacks images from archives, which are OCI layouts or come from `docker save`.
 
 mod cache;
 mod compressed;

@@ -1,4 +1,4 @@
-//! Writes a root file system, entry by entry, from an untrusted image.
+//! Writes an untrusted image's root file system, entry by entry.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -22,12 +22,12 @@ use crate::{ids, tree};
 pub(super) struct Root {
     folder: PathBuf,
     root: OwnedFd,
-    /// Whether to set the owners that the image specifies. Requires root with all ids.
+    /// Whether to set the owners that the image specifies. Requires root and a mapping of all ids.
     owners: bool,
     /// Paths that the current layer wrote. An opaque directory hides the content of earlier layers,
-    /// but not these.
+    /// but not these paths.
     written: HashSet<PathBuf>,
-    /// The directories' final modes, if this process cannot set owners. They are set at the end,
+    /// Final modes of directories, if this process cannot set owners. They are set at the end,
     /// because a directory without write permission would block the rest of the image.
     later: BTreeMap<PathBuf, u32>,
 }
@@ -49,13 +49,13 @@ impl Root {
         })
     }
 
-    /// Sets the postponed directory modes. Call it after the last layer.
+    /// Sets the final modes of directories. Call this after the last layer.
     pub(super) fn finish(&mut self) -> io::Result<()> {
-        // Start with the innermost directories, because a parent without permissions would block
+        // Set the innermost directories first, because a parent without permissions would block
         // access to them.
         for (path, mode) in std::mem::take(&mut self.later).into_iter().rev() {
             let held = match self.find(&path, OFlags::NOFOLLOW) {
-                // A later layer removed or replaced the directory.
+                // A later layer removed or replaced this directory.
                 Err(error)
                     if matches!(
                         error.kind(),
@@ -155,7 +155,7 @@ impl Root {
     ) -> io::Result<()> {
         let header = entry.header();
         if self.owners {
-            // Ids outside the sandbox's map cannot be owners in the sandbox.
+            // A file can't have an owner in the sandbox whose id is outside the sandbox's map.
             let id =
                 |number: u64| u32::try_from(number).ok().filter(|id| *id < 65_536).unwrap_or(0);
             let (user, group) = (header.uid().unwrap_or(0), header.gid().unwrap_or(0));
@@ -171,8 +171,9 @@ impl Root {
         Ok(())
     }
 
-    /// Opens a directory of the root and creates it if missing. The returned path goes through the
-    /// descriptor, so a directory cannot be replaced between check and write.
+    /// Opens the parent directory of a path below the root, and creates it if missing. The returned
+    /// path goes through the open descriptor, so the directory cannot be replaced between check and
+    /// write.
     fn open_parent(&self, path: &Path) -> io::Result<(OwnedFd, PathBuf)> {
         let held = match self.find(path, OFlags::empty()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -187,7 +188,7 @@ impl Root {
         Ok((held, real))
     }
 
-    /// Opens a directory of the root.
+    /// Opens a directory below the root.
     fn find(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let folder = openat2(
@@ -216,7 +217,7 @@ impl Root {
     }
 }
 
-/// Converts an archive path to a path below the root.
+/// Converts a path in an archive to a path relative to the root.
 fn path_in_root(path: &Path) -> io::Result<PathBuf> {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -224,7 +225,7 @@ fn path_in_root(path: &Path) -> io::Result<PathBuf> {
             Component::Normal(name) => out.push(name),
             Component::RootDir | Component::CurDir => {}
             Component::ParentDir | Component::Prefix(_) => {
-                return Err(invalid(format!("the path {} leads out of the image", path.display())));
+                return Err(invalid(format!("the path {} leads outside the image", path.display())));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Unpacks an archive into a directory of the cache.
+//! Unpacks an archive into a directory in the cache.
 
 use std::{
     fs, io,
@@ -15,13 +15,14 @@ use sha2::{Digest, Sha256};
 use super::{image_archive::ImageArchive, root::Root};
 use crate::{ids, tree};
 
-/// Name prefix of unpacked archives.
+/// Name prefix of directories with an unpacked archive.
 pub(super) const ARCHIVE_PREFIX: &str = "archive-";
 
-/// Unpacks an archive once. Returns its digest and the directory of its root. Blocking.
+/// Unpacks an archive unless this was already done. Returns its name and its root directory.
+/// Blocking.
 ///
-/// All layers are unpacked into one directory. With one directory per layer, images could share
-/// layers. But that needs whiteouts, which only some kernels allow a normal user to create.
+/// Unpacks all layers into one directory. If each layer had its own directory, images could share
+/// layers. But that requires whiteouts, which unprivileged users can create only on some kernels.
 pub(crate) fn unpack(cache: &Path, archive: &Path) -> io::Result<(String, PathBuf)> {
     let bases = cache.join("bases");
     fs::create_dir_all(&bases)?;
@@ -53,8 +54,8 @@ pub(crate) fn unpack(cache: &Path, archive: &Path) -> io::Result<(String, PathBu
     Ok((digest, folder))
 }
 
-/// Waits for the lock to unpack this archive, without blocking a thread. Other processes are locked
-/// out until the returned file is closed.
+/// Waits for the lock on unpacking this archive, without blocking a thread. Other processes wait
+/// until the returned file is closed.
 pub(crate) async fn lock(cache: &Path, archive: &Path) -> io::Result<fs::File> {
     let bases = cache.join("bases");
     fs::create_dir_all(&bases)?;
@@ -63,8 +64,8 @@ pub(crate) async fn lock(cache: &Path, archive: &Path) -> io::Result<fs::File> {
     Ok(file)
 }
 
-/// Removes leftovers of processes that were killed while they unpacked this archive. The caller
-/// must have the lock.
+/// Removes what processes left behind that were killed while they unpacked this archive. The caller
+/// must hold the lock.
 pub(crate) fn sweep(cache: &Path, archive: &Path) -> io::Result<()> {
     let prefix = unfinished_prefix(archive);
     for entry in fs::read_dir(cache.join("bases"))? {
@@ -76,7 +77,7 @@ pub(crate) fn sweep(cache: &Path, archive: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the name prefix of folders into which the archive is being unpacked.
+/// Returns the name prefix of directories into which the archive is currently being unpacked.
 fn unfinished_prefix(archive: &Path) -> String {
     format!(".archive-{}-", key(archive))
 }
@@ -85,8 +86,7 @@ fn key(archive: &Path) -> String {
     sha256_hex(archive.as_os_str().as_bytes()).chars().take(32).collect()
 }
 
-/// Returns whether an archive was unpacked before and has not changed since. Does not read the
-/// archive.
+/// Returns whether an archive is unpacked and has not changed since. Does not read the archive.
 pub(crate) fn is_unpacked(cache: &Path, archive: &Path) -> bool {
     let bases = cache.join("bases");
     let Some(name) = cached_name(cache, archive) else { return false };
@@ -94,28 +94,29 @@ pub(crate) fn is_unpacked(cache: &Path, archive: &Path) -> bool {
         && bases.join(format!("settings-{name}")).is_file()
 }
 
-/// Returns the name of an unpacked archive if it was read before and has not changed since. Does
-/// not read the archive.
+/// If an archive was read before and has not changed since, returns the name of its unpacked
+/// directory. Does not read the archive.
 pub(crate) fn cached_name(cache: &Path, archive: &Path) -> Option<String> {
     let memory = digest_cache_path(&cache.join("bases"), archive).ok()?;
     read_cached_digest(&memory).map(|digest| ids::cache_name(&digest))
 }
 
-/// Returns the name that an archive has once unpacked. Blocking: reads the whole archive the first
-/// time.
+/// Returns the name for an archive's unpacked directory. Blocking: reads the whole archive the
+/// first time.
 pub(crate) fn name(cache: &Path, archive: &Path) -> io::Result<String> {
     let bases = cache.join("bases");
     fs::create_dir_all(&bases)?;
     digest(&bases, archive).map(|digest| ids::cache_name(&digest))
 }
 
-/// Returns the name of the unpacked archive in `folder`; `None` for another kind of base.
+/// Returns the name of the archive that was unpacked into `folder`; `None` if the base is not an
+/// archive.
 pub(crate) fn name_from_folder(folder: &Path) -> Option<&str> {
     folder.file_name()?.to_str()?.strip_prefix(ARCHIVE_PREFIX)
 }
 
-/// Returns the container settings of an unpacked archive's image. A folder that came from no
-/// archive has default settings.
+/// Returns the container settings of the image that was unpacked into `folder`, or the defaults if
+/// `folder` was not unpacked from an archive.
 pub(crate) fn image_settings(folder: &Path) -> ImageSettings {
     let kept =
         name_from_folder(folder).map(|digest| folder.with_file_name(format!("settings-{digest}")));
@@ -123,7 +124,8 @@ pub(crate) fn image_settings(folder: &Path) -> ImageSettings {
     text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }
 
-/// Returns the archive's SHA-256, cached as long as its path, size and times are unchanged.
+/// Returns the archive's SHA-256. It is cached as long as the archive's path, size and times stay
+/// the same.
 fn digest(bases: &Path, archive: &Path) -> io::Result<String> {
     let memory = digest_cache_path(bases, archive)?;
     if let Some(known) = read_cached_digest(&memory) {
@@ -244,8 +246,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let outside = folder.path().join("outside");
         fs::create_dir(&outside).unwrap();
-        // A link to an outside path resolves to the same path in the image if it exists there, and
-        // is dangling otherwise.
+        // A link to a path outside resolves to the same path in the image if it exists there.
+        // Otherwise the link is dangling.
         let link = format!("-> {}", outside.display());
         let inner = format!("{}/kept", outside.display());
         let inner = inner.trim_start_matches('/');
@@ -260,7 +262,7 @@ mod tests {
         let other = tempfile::tempdir().unwrap();
         let archive = save(other.path(), &[tar(&[("../evil", "x")])]);
         let error = unpack(other.path(), &archive).unwrap_err().to_string();
-        assert!(error.contains("leads out of the image"), "{error}");
+        assert!(error.contains("leads outside the image"), "{error}");
         assert!(!other.path().join("evil").exists());
     }
 }

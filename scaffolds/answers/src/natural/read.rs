@@ -3,12 +3,12 @@ use serde::Serialize;
 use super::{NO_NEWLINE, SnippetSide};
 use crate::thinking;
 
-/// A snippet of a file in an answer.
+/// A snippet of a file, as part of an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snippet {
-    /// Lines without line breaks.
+    /// The lines, without line breaks.
     pub lines: Vec<String>,
-    /// The file ends with this snippet and has no trailing line feed.
+    /// Whether the snippet ends the file and the file has no final line feed.
     pub unended: bool,
 }
 
@@ -17,21 +17,21 @@ pub struct Snippet {
 pub enum Edit {
     /// Replaces one snippet with another.
     Replace {
-        /// Path relative to the repository root.
+        /// The file's path, relative to the repository root.
         file: String,
-        /// The old lines.
+        /// The lines to replace.
         before: Snippet,
-        /// The new lines.
+        /// The lines to insert instead.
         after: Snippet,
     },
     /// Deletes the file.
     Delete {
-        /// Path relative to the repository root.
+        /// The file's path, relative to the repository root.
         file: String,
     },
     /// Sets the file's Git mode.
     Mode {
-        /// Path relative to the repository root.
+        /// The file's path, relative to the repository root.
         file: String,
         /// `0o100644` or `0o100755`.
         mode: u32,
@@ -39,7 +39,7 @@ pub enum Edit {
 }
 
 impl Edit {
-    /// Returns the path of the file this edit changes.
+    /// Returns the path of the file that the edit changes.
     pub fn file(&self) -> &str {
         match self {
             Self::Replace { file, .. } | Self::Delete { file } | Self::Mode { file, .. } => file,
@@ -51,25 +51,24 @@ impl Edit {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "problem", content = "file", rename_all = "snake_case")]
 pub enum Problem {
-    /// The answer ends inside a snippet, or between the old and the new one.
+    /// The answer ends inside a snippet or between two snippets of an edit.
     Cut(String),
-    /// A new snippet without an old one.
+    /// A new snippet does not follow an old one.
     NoBefore(String),
-    /// The new snippet names a different file than the old one.
+    /// The two snippets of an edit name different files.
     NamesDiffer(String),
 }
 
 /// A parsed natural answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NaturalAnswer {
-    /// The edits in answer order.
+    /// The edits, in the order of the answer.
     pub edits: Vec<Edit>,
-    /// The parts that could not be parsed. The parsed edits are still used.
+    /// The parts that could not be parsed. The other edits are still used.
     pub problems: Vec<Problem>,
 }
 
-/// Parses as much of an answer as possible. An incomplete edit at the end does not invalidate
-/// earlier edits.
+/// Parses as much of an answer as possible. Edits before an incomplete one remain valid.
 pub fn parse_answer(answer: &str) -> NaturalAnswer {
     let mut natural = NaturalAnswer::default();
     let mut lines = thinking::strip_thinking(answer).split('\n');
@@ -113,7 +112,7 @@ fn parse_start_marker(line: &str) -> Option<(SnippetSide, &str)> {
     })
 }
 
-/// Returns the lines up to the matching end marker, or `None` if there is no such marker.
+/// Returns the lines before the matching end marker, or `None` if there is no such marker.
 fn parse_snippet<'a>(
     lines: &mut impl Iterator<Item = &'a str>,
     time: SnippetSide,
@@ -148,7 +147,7 @@ fn parse_single_line_edit(line: &str) -> Option<Edit> {
     Some(Edit::Mode { file: normalize_path(file), mode })
 }
 
-/// Normalizes a path relative to the repository root.
+/// Converts a path to normal form, relative to the repository root.
 fn normalize_path(file: &str) -> String {
     let file = file.trim();
     file.strip_prefix("./").unwrap_or(file).to_owned()

@@ -13,7 +13,7 @@ use crate::{
 pub struct UnsupportedChange {
     /// The file's path.
     pub file: String,
-    /// The construct that cannot be expressed.
+    /// What cannot be expressed.
     pub why: &'static str,
 }
 
@@ -23,10 +23,11 @@ impl fmt::Display for UnsupportedChange {
     }
 }
 
-/// Formats changes as a natural answer. Each path maps to its old and new content.
+/// Formats changes as a natural answer. For each path, `sides` has the old and the new state.
 ///
-/// As a check, the edits of every file are parsed and applied again. If the result differs, for
-/// example because the file contains repeated sections, one edit replaces the whole file.
+/// To verify the result, parses and applies each file's edits. If that doesn't reproduce the
+/// change, for example because the file contains repeated sections, uses a single edit that
+/// replaces the whole file.
 ///
 /// # Errors
 /// Returns an error if the format cannot express a change.
@@ -79,7 +80,7 @@ pub fn format_answer(
     Ok(out)
 }
 
-/// Splits both sides into lines. Carriage returns are removed if every line on both sides has one.
+/// Splits both texts into lines. Strips carriage returns if every line of both texts has one.
 fn split_sides(old: &str, new: &str) -> (Lines, Lines) {
     let (before, after) = (Lines::from_text(old), Lines::from_text(new));
     match before.crlf && after.crlf {
@@ -131,7 +132,7 @@ fn format_hunk_edits(file: &str, old: &str, new: &str) -> String {
     out
 }
 
-/// Returns whether these lines occur in a file exactly once.
+/// Returns whether the lines from `from` to `to` occur in a file exactly once.
 fn occurs_once(lines: &[String], from: usize, to: usize) -> bool {
     to > from
         && lines.windows(to - from).filter(|window| *window == &lines[from..to]).nth(1).is_none()

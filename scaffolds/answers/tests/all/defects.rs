@@ -1,4 +1,4 @@
-//! Answers that FEA-Bench's own code drops or corrupts.
+//! Tests answers that FEA-Bench's own code drops or corrupts.
 #![expect(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
 
 use proctor_answers::{ApplyOutcome, MatchMode, Status, apply, natural};

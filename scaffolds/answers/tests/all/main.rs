@@ -1,4 +1,4 @@
-//! Integration tests of the answers crate, in one binary because linking is slow.
+//! Integration tests of the answers crate. They are a single binary, because linking is slow.
 
 mod defects;
 #[path = "../../../../tests/not_run.rs"]

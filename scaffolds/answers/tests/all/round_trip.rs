@@ -1,4 +1,4 @@
-//! Round trips: change -> natural answer -> same change.
+//! Tests that a change is the same after it is written as a natural answer, parsed and applied.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed step of a test is a failed test")]
 
 use std::{collections::BTreeMap, path::PathBuf, process::Command};
@@ -18,7 +18,8 @@ fn changes_between(before: &Tree, after: &Tree) -> Changes {
         .collect()
 }
 
-/// Writes the change, then parses and applies it. `Err` if the format cannot express it.
+/// Writes the change as an answer, then parses and applies the answer. Returns an error if the
+/// format cannot express the change.
 fn check_round_trip(sides: &Changes) -> Result<(), String> {
     let answer = natural::format_answer(sides).map_err(|error| error.to_string())?;
     let read = natural::parse_answer(&answer);
@@ -34,7 +35,7 @@ fn check_round_trip(sides: &Changes) -> Result<(), String> {
     Ok(())
 }
 
-/// Generates content from few distinct lines, so that files contain repeated sections.
+/// Generates content from a few distinct lines, so that files contain repeated sections.
 fn content() -> impl Strategy<Value = Vec<u8>> {
     let line =
         prop::sample::select(vec!["", "a", "b", "    return x", "\x0c", "```", "\ta ", "é", "a\r"]);
@@ -65,7 +66,7 @@ proptest! {
     }
 }
 
-/// Returns the path of this repository, or of the clone that `PROCTOR_CLONE` names.
+/// Returns the path of this repository, or of the clone in `PROCTOR_CLONE`.
 fn repository_path() -> PathBuf {
     std::env::var_os("PROCTOR_CLONE")
         .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from)
@@ -77,7 +78,7 @@ fn git(args: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-/// Returns a commit's changes to each file, omitting those the format cannot express.
+/// Returns a commit's change to each file, without files that are not regular files.
 fn commit_changes(commit: &str) -> Changes {
     let raw = git(&["diff-tree", "-r", "-z", "--root", "--no-commit-id", "--no-renames", commit]);
     let raw = String::from_utf8(raw).unwrap();
@@ -94,8 +95,8 @@ fn commit_changes(commit: &str) -> Changes {
     sides
 }
 
-/// Checks the newest 25 commits of a clone, or 500 in the full tier. `PROCTOR_COMMITS` overrides
-/// the number.
+/// Checks the newest 25 commits of a clone, or the newest 500 in the full tier. `PROCTOR_COMMITS`
+/// overrides the number.
 #[test]
 fn natural_round_trips_real_commits() {
     let default = if is_full() { "500" } else { "25" };
@@ -122,11 +123,11 @@ fn natural_round_trips_real_commits() {
         }
     }
     eprintln!(
-        "{count} commits, {files} files round-tripped; {} cannot be expressed: {unsaid:?}",
+        "{count} commits, {files} files round-tripped; {} files cannot be expressed: {unsaid:?}",
         unsaid.len()
     );
     assert!(files > 0);
-    // The format may only reject changes that the grammar excludes.
+    // The format may reject only changes that the grammar excludes.
     let known = ["bytes that are not UTF-8", "a link", "its markers"];
     assert!(unsaid.iter().all(|why| known.iter().any(|known| why.contains(known))), "{unsaid:?}");
 }

@@ -7,7 +7,8 @@ pub(super) enum Action {
 
 const SUBMIT_LINE: &str = "proctor-submit";
 
-/// Parses a response by the module's grammar. The error text completes "Nothing was run: ...".
+/// Parses a response according to the module's grammar. The error text completes the sentence
+/// "Nothing was run: ...".
 pub(super) fn parse(answer: &str) -> Result<Action, String> {
     let mut blocks = Vec::new();
     let mut lines = answer.lines();
@@ -47,11 +48,11 @@ fn action(body: &[&str]) -> Result<Action, String> {
     }
 }
 
-/// Returns the number of backticks and the info string if the line opens a fenced block.
+/// If the line opens a fenced block, returns the number of backticks and the info string.
 fn parse_opening_fence(line: &str) -> Option<(usize, &str)> {
     let ticks = line.bytes().take_while(|byte| *byte == b'`').count();
     let info = line.get(ticks..)?.trim();
-    // More backticks after the first run indicate an inline code span, not a fence.
+    // If there are more backticks later in the line, it is an inline code span, not a fence.
     (ticks >= 3 && !info.contains('`')).then_some((ticks, info))
 }
 
@@ -72,7 +73,7 @@ mod tests {
     fn grammar_requires_exactly_one_block() {
         assert_eq!(parse("Look.\n```bash\nls\ncat x\n```\nDone."), run("ls\ncat x"));
         assert_eq!(parse("```bash  \nls\n```  "), run("ls"));
-        // Blocks of other languages count as text.
+        // Blocks in other languages count as text.
         assert_eq!(parse("```python\nprint()\n```\n```bash\nls\n```"), run("ls"));
         assert_eq!(parse("```text\n```bash\n```\n```bash\nls\n```"), run("ls"));
         assert!(parse("ls").unwrap_err().contains("no bash block"));

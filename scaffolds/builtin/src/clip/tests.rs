@@ -68,7 +68,7 @@ fn capture_with_missing_bytes_shows_both_ends() {
         tail: tail.to_vec(),
         ..CapturedOutput::default()
     };
-    // The tail overlaps the head, meets it, and leaves a gap.
+    // The tail overlaps the head, touches it, or leaves a gap.
     assert_eq!(RawOutput::from(captured(12, b"456789ab")), RawOutput::whole("0123456789ab"));
     assert_eq!(RawOutput::from(captured(12, b"ab")), RawOutput::whole("0123456789ab"));
     assert_eq!(RawOutput::from(captured(10, b"")), RawOutput::whole("0123456789"));

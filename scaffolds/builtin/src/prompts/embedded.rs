@@ -1,4 +1,4 @@
-//! The repository's `prompts/` folder, embedded in the binary.
+//! The repository's `prompts/` folder, which is embedded in the binary.
 
 macro_rules! folder {
     ($folder:literal: $($file:literal),* $(,)?) => {
@@ -41,7 +41,7 @@ const SINGLE_SHOT: &[(&str, &str)] = folder!("single-shot":
     "file.md.j2",
 );
 
-/// Returns file names and texts of one scaffold; empty for a scaffold without prompts.
+/// Returns the file names and texts of one scaffold. Empty for a scaffold without prompts.
 pub(super) fn files(folder: &str) -> &'static [(&'static str, &'static str)] {
     match folder {
         "tools" => TOOLS,

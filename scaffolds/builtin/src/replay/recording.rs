@@ -4,24 +4,24 @@ use proctor_scaffold_api::Stop;
 use proctor_types::{Envelope, Event, Fault, Layer, ToolCall, remove_discarded_events};
 use serde_json::Value;
 
-/// The parts of a trajectory to re-run, in order.
+/// The parts of a trajectory that are needed to re-run it, in order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Recording {
     pub(super) acts: Vec<RecordedAction>,
-    /// The name of the recorded ending, if the trial ended.
+    /// The name of the recorded ending; `None` if the trial did not end.
     pub(super) ending: Option<String>,
-    /// Number of lines that are not events. An incomplete last line is not counted.
+    /// Number of lines that are not events, not counting an incomplete last line.
     pub(super) unreadable: u64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum RecordedAction {
-    /// A response. It starts a new step.
+    /// The model responded, which starts a new step.
     Answered,
     Called(RecordedCall),
 }
 
-/// A recorded call, and its result if one was recorded.
+/// A recorded call, with its result if one was recorded.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct RecordedCall {
     pub(super) call_id: String,
@@ -33,8 +33,8 @@ pub(super) struct RecordedCall {
 }
 
 impl RecordedCall {
-    /// Returns the call as the model wrote it. Arguments that were not JSON are recorded as a
-    /// string.
+    /// Returns the call as the model wrote it. If the arguments are not JSON, the record contains
+    /// them as a string.
     pub(super) fn to_tool_call(&self) -> ToolCall {
         let arguments = match &self.arguments {
             Value::String(text) => text.clone(),
@@ -48,7 +48,7 @@ impl Recording {
     /// Reads a trajectory file.
     ///
     /// # Errors
-    /// Returns a fault if the file cannot be read or contains no event.
+    /// Returns a fault if the file cannot be read or contains no events.
     pub(super) async fn read(path: &Path) -> Result<Self, Stop> {
         let fault = |what: String| {
             let what = format!("replay of {}: {what}", path.display());
@@ -60,8 +60,9 @@ impl Recording {
         Self::parse(&bytes).ok_or_else(|| fault("the file has no events".into()))
     }
 
-    /// Parses the last try's events. Skips event kinds of a later version, drops an incomplete last
-    /// line and counts other unreadable lines. Checksums are verified by the record crate.
+    /// Parses the events of the last try. Skips kinds of events that only later versions know,
+    /// drops an incomplete last line, and counts other lines that cannot be parsed. Does not verify
+    /// checksums, which is up to the record crate.
     fn parse(bytes: &[u8]) -> Option<Self> {
         let whole = bytes.ends_with(b"\n");
         let lines: Vec<_> = bytes
@@ -99,8 +100,8 @@ impl Recording {
                 }));
             }
             Event::ToolReturned { call_id, shown, exit_status, malformed, .. } => {
-                // Compare only with the last call, because models assign the ids and some repeat
-                // them.
+                // Compare only with the last call: models choose the ids, and some use the same id
+                // again.
                 if let Some(RecordedAction::Called(called)) = self.acts.last_mut()
                     && called.call_id == call_id
                 {

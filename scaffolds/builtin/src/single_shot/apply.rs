@@ -13,7 +13,7 @@ use super::{
     settings::Settings,
 };
 
-/// Path of the patch file for apply commands, outside the work directory.
+/// Where to store the patch for the apply commands. The path is outside the work directory.
 const PATCH_FILE: &str = "/tmp/answer.diff";
 
 /// Parses the edits of a natural response and applies those that match.
@@ -44,7 +44,7 @@ pub(super) async fn apply_natural(
     Ok(())
 }
 
-/// Returns the result of the edits and the equivalent patch.
+/// Returns the result of applying the edits, and the equivalent patch.
 fn edits_to_patch(
     edits: &[natural::Edit],
     settings: &Settings,
@@ -70,8 +70,9 @@ fn edits_to_patch(
     }
 }
 
-/// Applies a response's patch like the benchmark's harness: tries its commands in order until one
-/// succeeds. The first is `git apply`, for which Proctor uses its own parser on the host.
+/// Applies a response's patch as the benchmark's harness does: runs its commands in order until one
+/// succeeds. The first command is `git apply`, in place of which Proctor uses its own code on the
+/// host.
 pub(super) async fn apply_patch(
     session: &mut dyn Session,
     material: &Material,
@@ -103,7 +104,7 @@ pub(super) async fn apply_patch(
     Ok(())
 }
 
-/// Returns the command's error, or an empty string if it applied the patch.
+/// Runs an apply command. Returns its error, or an empty string if it applied the patch.
 async fn run_apply_command(
     handle: &SandboxHandle,
     brief: &Brief,
@@ -129,7 +130,7 @@ async fn run_apply_command(
     Ok(last.chars().take(300).collect())
 }
 
-/// Removes files left behind by the commands and reverts the changes of a failed command.
+/// Removes files that the commands left behind. If a command failed, also reverts its changes.
 async fn clean(
     handle: &SandboxHandle,
     brief: &Brief,
@@ -154,8 +155,8 @@ async fn clean(
                 Some(mode) => tree.read(&path)?.map(|bytes| (mode, bytes)),
                 None => None,
             };
-            // Ignore rejected paths: they come from the patch itself, so nothing can have been
-            // written there.
+            // Ignore rejected paths. They come from the patch itself, so no command can have
+            // written to them.
             let done = match before {
                 Some((mode, bytes)) => {
                     handle.write_beneath(&root, &full(&path), &bytes, Some(mode & 0o777)).await

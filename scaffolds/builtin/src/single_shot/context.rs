@@ -1,13 +1,13 @@
-//! Selects the files shown to the model.
+//! Selects the files to show the model.
 //!
 //! ```text
 //! readmes + files with new components + files to be created   always
 //! oracle: every other file of the gold patch     bm25: the best hits, each tried once, in ranking order
 //! ```
 //!
-//! As in FEA-Bench, the space for files is always computed with the natural, detailed prompt and
-//! with line numbers, so that every prompt format gets the same files. A file that does not fit is
-//! skipped and the next one is tried.
+//! As in FEA-Bench, the space for files is always computed with the detailed prompt for natural
+//! answers and with line numbers, so that all prompt formats get the same files. If a file does not
+//! fit, it is skipped, and the next file is tried.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -24,17 +24,17 @@ use super::{
 };
 use crate::prompts::Prompts;
 
-/// Number of indexes kept in memory, one per tree. Trials of one task run close together.
+/// Number of indexes to keep in memory, one per tree. The trials of a task run close together.
 const MAX_CACHED_INDEXES: usize = 4;
 
-/// Indexes by the digest of the indexed tree.
+/// Indexes, with the digest of the indexed tree.
 #[derive(Debug, Default)]
 pub(super) struct IndexCache(Mutex<VecDeque<(String, Arc<Index>)>>);
 
-/// Files with their content, or `None` for a file that the patch creates.
+/// Files and their content. `None` stands for a file that the gold patch creates.
 pub(super) type Files = BTreeMap<String, Option<String>>;
 
-/// The selected files and how they were chosen.
+/// The selected files and the record of how they were selected.
 #[derive(Debug, Default)]
 pub(super) struct Context {
     pub(super) readmes: Files,
@@ -42,7 +42,7 @@ pub(super) struct Context {
     pub(super) record: ContextRecord,
 }
 
-/// The inputs of the selection.
+/// What the selection is based on.
 pub(super) struct FileSelector<'a> {
     pub(super) settings: &'a Settings,
     pub(super) material: &'a Material,
@@ -65,7 +65,7 @@ impl FileSelector<'_> {
         }
         let components = &self.material.components;
         let mut paths: BTreeSet<&str> = components.iter().map(|one| one.file.as_str()).collect();
-        // A benchmark that reveals no definitions reveals no files either.
+        // If a benchmark reveals no definitions, it reveals no files either.
         if !components.is_empty() {
             let made = self.material.gold.files.iter().filter(|file| file.created);
             paths.extend(made.map(|file| file.path.as_str()));
@@ -80,7 +80,7 @@ impl FileSelector<'_> {
         Ok(context)
     }
 
-    /// Adds retrieved files while they fit.
+    /// Adds retrieved files as long as there is space. `base` is the number of tokens already used.
     pub(super) fn add_retrieved(
         &self,
         context: &mut Context,
@@ -122,14 +122,14 @@ impl FileSelector<'_> {
         Ok(())
     }
 
-    /// Returns whether a file may be shown. Tests are hidden, and an empty text file would show
-    /// nothing.
+    /// Returns whether a file may be shown. Tests are hidden. So are text files that the patch
+    /// creates, because they would be shown empty.
     fn is_shown(&self, path: &str) -> bool {
         let text = path.ends_with(".md") || path.ends_with(".rst");
         !(is_test(path) || (text && self.tree.mode(path).is_none()))
     }
 
-    /// Returns a file's text, or `None` if there is no such file. Invalid UTF-8 is replaced with
+    /// Returns a file's text, or `None` if the file does not exist. Replaces invalid UTF-8 with
     /// U+FFFD.
     fn text(&self, path: &str) -> Result<Option<String>, Stop> {
         let bytes = self.tree.read(path)?;
@@ -138,7 +138,7 @@ impl FileSelector<'_> {
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// Compares the shown Python files with those of the gold patch, as in the paper.
+    /// Compares the Python files that are shown with those in the gold patch, as in the paper.
     fn quality(&self, context: &Context) -> Option<Quality> {
         let python = |path: &&str| path.ends_with(".py") && !is_test(path);
         let gold: BTreeSet<&str> =
@@ -166,7 +166,7 @@ impl IndexCache {
         }
         let mut index = Index::default();
         let files = choice.tree.files();
-        // FEA-Bench ranks Python files only. If the repository has none, all text files are ranked.
+        // Like FEA-Bench, rank only Python files. If the repository has none, rank all text files.
         let python = files.iter().any(|(path, _)| path.ends_with(".py"));
         for (path, size) in files {
             if size > choice.file_bytes || is_test(&path) || (python && !path.ends_with(".py")) {
@@ -224,7 +224,8 @@ mod tests {
         ("docs/readme.md", "parser"),
     ];
 
-    /// Counts characters instead of tokens. `room` is the space on top of the base prompt.
+    /// Selects files, counting characters instead of tokens. `room` is the space in addition to the
+    /// base prompt.
     fn select_files(retrieval: Retrieval, room: Option<u64>) -> ContextRecord {
         let settings = Settings {
             hints: Hints::Detailed,

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::prompts::Prompts;
 
-/// Formats a file between its markers, with a number before each line.
+/// Formats a file between its markers, with line numbers.
 pub(super) fn numbered_block(prompts: &Prompts, path: &str, text: &str) -> Result<String, Stop> {
     block(prompts, path, Some(text), true)
 }

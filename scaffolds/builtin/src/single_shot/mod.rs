@@ -1,12 +1,13 @@
-//! `single-shot`: sends the request with some files of the repository and uses the one response.
+//! The scaffold `single-shot`: sends the request with some of the repository's files and uses the
+//! single response.
 //!
 //! ```text
 //! material + tree at the start -> context -> prompt -> one response -> edits or a patch -> the work directory
 //! ```
 //!
-//! Reproduces FEA-Bench's own setting (docs/single-shot.md). The host uses the gold patch's file
-//! names for `oracle` and for scores. The prompt contains no content of the gold patch except what
-//! the benchmark itself reveals.
+//! Reproduces the setting of FEA-Bench's own experiments (docs/single-shot.md). The host uses the
+//! gold patch's file names for `oracle` and for scores. The prompt contains nothing from the gold
+//! patch except what the benchmark itself reveals.
 
 mod apply;
 mod context;
@@ -36,12 +37,13 @@ use context::{Context, FileSelector, IndexCache};
 use evidence::{AnswerRecord, Evidence};
 use settings::{Format, Hints, Settings};
 
-/// Increased when the parsing of responses or the selection of files changes. A factor of the arm.
+/// A factor of the arm. Increment it when the parsing of responses or the selection of files
+/// changes.
 const REVISION: u32 = 1;
 /// The scaffold's name, and its folder in `prompts/`.
 const NAME: &str = "single-shot";
 
-/// `prompts/single-shot/manifest.toml`.
+/// The settings in `prompts/single-shot/manifest.toml`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Manifest {
@@ -77,7 +79,8 @@ impl Counter {
 pub struct SingleShot {
     prompts: Prompts,
     manifest: Manifest,
-    /// Shared between trials. Safe because both are keyed by content and hold no trial state.
+    /// This cache and the next one are shared by all trials. They are keyed by content and contain
+    /// no state of a trial.
     indexes: IndexCache,
     tokenizers: Mutex<BTreeMap<String, Arc<Tokenizer>>>,
 }
@@ -91,7 +94,7 @@ impl SingleShot {
         Ok(Self { prompts, manifest, indexes: IndexCache::default(), tokenizers: Mutex::default() })
     }
 
-    /// Returns the counter for the arm's tokenizer, and its name.
+    /// Returns the counter for the arm's tokenizer, with the counter's name.
     fn counter(&self, file: Option<&TokenizerFile>) -> Result<(Counter, String), Stop> {
         let Some(file) = file else { return Ok(Counter::builtin(Encoding::default())) };
         if file.sha256.is_empty()
@@ -204,7 +207,8 @@ impl Scaffold for SingleShot {
         };
         record_evidence(session, &evidence).await?;
         let tokens = evidence.prompt_tokens;
-        // Only the model's own tokenizer counts like its endpoint. Any other count is an estimate.
+        // Only the model's own tokenizer counts the same tokens as the endpoint. Any other count is
+        // an estimate.
         let is_own = session.brief().tokenizer.as_ref().is_some_and(|file| !file.sha256.is_empty());
         let (counted, estimated) = if is_own { (tokens, 0) } else { (0, tokens) };
         if let Some(window) = session.brief().context_window
@@ -242,7 +246,7 @@ impl Scaffold for SingleShot {
     }
 }
 
-/// Returns how the trial ended.
+/// Returns how the trial ended, given the result of the response.
 fn determine_finish(record: &AnswerRecord, cut: bool) -> Finish {
     let exited = |cause, why: &str| Finish::Exited { cause, why: why.to_owned() };
     if record.probe.is_some() {
@@ -269,7 +273,7 @@ fn determine_finish(record: &AnswerRecord, cut: bool) -> Finish {
     }
 }
 
-/// Writes the evidence so far to the journal and to its file.
+/// Writes the evidence so far to the journal and to the evidence file.
 async fn record_evidence(session: &mut dyn Session, evidence: &Evidence<'_>) -> Result<(), Stop> {
     let value = serde_json::to_value(evidence).map_err(|error| {
         Fault::new(Layer::Record, format!("cannot serialize the evidence: {error}"))

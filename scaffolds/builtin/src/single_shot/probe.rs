@@ -1,4 +1,4 @@
-//! Scores the contamination probe: which definitions a model can name without seeing them.
+//! Scores the contamination probe, which asks a model to name definitions that it has not seen.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use proctor_scaffold_api::Gold;
 
 use super::evidence::ProbeRecord;
 
-/// Compares the response with the gold patch's definitions. Each definition counts once, even if it
-/// is named repeatedly.
+/// Compares the response with the definitions in the gold patch. Each definition counts once, even
+/// if the response names it several times.
 pub(super) fn score(answer: &str, gold: &Gold) -> ProbeRecord {
     let said = parse_named_definitions(answer);
     let files = |all: Vec<&str>| all.into_iter().map(str::to_owned).collect::<BTreeSet<_>>();

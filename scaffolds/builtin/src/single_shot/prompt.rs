@@ -1,4 +1,4 @@
-//! Builds the prompt from the same sections as FEA-Bench's.
+//! Builds the prompt from the same sections as FEA-Bench does.
 
 use proctor_scaffold_api::{Material, Stop};
 use proctor_types::{Message, NewComponent};
@@ -15,7 +15,7 @@ fn blocks(prompts: &Prompts, files: &Files, numbers: bool) -> Result<String, Sto
     files.iter().map(|(path, text)| block(prompts, path, text.as_deref(), numbers)).collect()
 }
 
-/// Renders the whole prompt in one of the formats.
+/// Renders the whole prompt in the requested format.
 pub(super) fn render_prompt(
     prompts: &Prompts,
     material: &Material,
@@ -59,8 +59,8 @@ fn definitions(
     prompts.render("definitions", json!({ "files": files, "detailed": detailed }))
 }
 
-/// Splits the prompt as FEA-Bench does: the first line is the system message, the rest the user
-/// message.
+/// Splits the prompt as FEA-Bench does: the first line is the system message, and the rest is the
+/// user message.
 pub(super) fn messages(text: &str) -> Vec<Message> {
     let (system, user) = text.split_once('\n').unwrap_or(("", text));
     vec![
@@ -73,8 +73,8 @@ pub(super) fn messages(text: &str) -> Vec<Message> {
 mod tests {
     use super::*;
 
-    /// Created from the same parts with FEA-Bench's own functions (`collect/make_instructions.py`
-    /// at cb5f4ac).
+    /// Prompts that FEA-Bench's own functions create from the same parts
+    /// (`collect/make_instructions.py` at cb5f4ac).
     const EXPECTED: [(Format, Hints, &str); 4] = [
         (
             Format::Natural,

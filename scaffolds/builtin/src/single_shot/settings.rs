@@ -1,4 +1,4 @@
-//! `[arms.settings]` of `single-shot`. Each key is a factor.
+//! The `[arms.settings]` of `single-shot`. Each key is a factor.
 
 use proctor_answers::MatchMode;
 use proctor_scaffold_api::SettingError;
@@ -14,7 +14,7 @@ pub(super) enum Format {
     Probe,
 }
 
-/// How much of the definitions is revealed.
+/// How much the prompt reveals about the new definitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Hints {
@@ -22,7 +22,7 @@ pub(super) enum Hints {
     Brief,
 }
 
-/// Which files are shown besides those that are always shown.
+/// Which files to show in addition to those that are always shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Retrieval {
@@ -31,12 +31,12 @@ pub(super) enum Retrieval {
     None,
 }
 
-/// The settings with all defaults filled in.
+/// The settings, including defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Settings {
     pub(super) hints: Hints,
     pub(super) retrieval: Retrieval,
-    /// Absent: no limit.
+    /// The maximum number of tokens in the prompt; `None` means no limit.
     pub(super) context_tokens: Option<u64>,
     pub(super) format: Format,
     pub(super) matching: MatchMode,
@@ -52,7 +52,7 @@ const ALLOWED_VALUES: [(&str, &[&str]); 4] = [
 const CONTEXT_TOKENS_KEY: &str = "context_tokens";
 const MAX_CONTEXT_TOKENS: u64 = 1_000_000_000;
 
-/// Merges the settings with their defaults, or returns an error about a key.
+/// Merges the settings with the defaults. Fails with an error about a key.
 pub(super) fn resolve(
     given: &Map<String, Value>,
     bm25_tokens: u64,
@@ -92,8 +92,8 @@ pub(super) fn resolve(
     for (key, words) in ALLOWED_VALUES {
         settings.insert(key.into(), given.get(key).cloned().unwrap_or_else(|| words[0].into()));
     }
-    // Reject settings of files for a probe, which shows no files. A setting without effect must not
-    // make two arms different.
+    // Reject settings about files for a probe, which shows no files. A setting without effect must
+    // not make two arms different.
     if settings["format"] == "probe" {
         for (key, plain) in [("retrieval", "none"), ("hints", "brief"), ("matching", "exact")] {
             if given.get(key).is_some_and(|value| value != plain) {

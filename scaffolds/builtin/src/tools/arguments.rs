@@ -1,17 +1,17 @@
-//! Parses tool call arguments the way servers encode them.
+//! Parses the arguments of tool calls in the forms in which servers encode them.
 //!
-//! Some servers encode the object twice, leave line breaks unescaped within strings, or send each
-//! value of a nullable type as a string. None of these is the model's mistake. Arguments that a
-//! strict parser accepts are never changed.
+//! Some servers encode the object twice, don't escape line breaks in strings, or send each value of
+//! a nullable type as a string. None of this is the model's mistake. If a strict parser accepts the
+//! arguments, they are not changed.
 
 use proctor_types::ToolCall;
 use serde_json::{Map, Value, json};
 
-/// Parses the arguments as JSON. Empty text means an empty object: several endpoints send it for a
-/// tool without parameters.
+/// Parses the arguments as JSON. Empty text means an empty object, because several endpoints send
+/// it for a tool without parameters.
 ///
 /// # Errors
-/// Returns the error of the strict parser.
+/// Returns the strict parser's error.
 pub(super) fn parse(call: &ToolCall) -> serde_json::Result<Value> {
     let text = call.arguments.as_str();
     if text.trim().is_empty() {
@@ -27,7 +27,7 @@ pub(super) fn parse(call: &ToolCall) -> serde_json::Result<Value> {
     Ok(inner.map_or(value, Value::Object))
 }
 
-/// Escapes control characters inside the strings of JSON text.
+/// Escapes control characters in the strings of a JSON text.
 fn with_escaped_controls(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let (mut in_string, mut is_escaped) = (false, false);
@@ -46,7 +46,7 @@ fn with_escaped_controls(text: &str) -> String {
     out
 }
 
-/// Converts string values to the types in the schema. Returns `None` if nothing changes.
+/// Converts string values to the types that the schema requires. Returns `None` if nothing changes.
 pub(super) fn coerce_types(schema: &Value, arguments: &Value) -> Option<Value> {
     let mut fields = arguments.as_object()?.clone();
     let mut changed = false;
@@ -61,7 +61,7 @@ pub(super) fn coerce_types(schema: &Value, arguments: &Value) -> Option<Value> {
             continue;
         }
         let plain = text.trim();
-        // Some servers write Python's `True`, `False` and `None`.
+        // Some servers send Python's `True`, `False` and `None`.
         let read = match plain.to_lowercase().as_str() {
             "none" | "null" => Some(Value::Null),
             "true" => Some(Value::Bool(true)),

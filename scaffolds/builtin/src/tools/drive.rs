@@ -12,8 +12,8 @@ use crate::{
     prompts::Prompts,
 };
 
-/// Increased when this crate's tool message texts change. A factor of the arm, because the model
-/// reads these texts like prompts.
+/// A factor of the arm. Increment it when the texts of this crate's tool messages change, because
+/// the model reads them like prompts.
 pub(crate) const REVISION: u32 = 1;
 
 /// The scaffold for models with function calling.
@@ -41,7 +41,7 @@ impl Tools {
     }
 
     /// Runs the calls of one response in order. Returns `true` if one of them submitted the work.
-    /// Calls after it are answered but not run.
+    /// Later calls in the response get a result but are not run.
     async fn run_calls(
         &self,
         session: &mut dyn Session,
@@ -94,7 +94,7 @@ impl Scaffold for Tools {
         true
     }
 
-    /// Loops: calls the model, runs the tool calls, returns their results.
+    /// Repeats: call the model, run its tool calls, return the results.
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
         let mut talk = Conversation::open(&self.prompts, session.brief(), specs(&self.prompts))?;
         let mut toolbox = self.toolbox(session);

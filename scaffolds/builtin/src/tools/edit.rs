@@ -20,22 +20,22 @@ use super::{
 };
 use crate::{clip::decode_lossy, command::clip_for_model, prompts::Prompts, schema::strict_schema};
 
-/// `[edit]` of the manifest.
+/// The settings in the `[edit]` table of the manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EditSettings {
-    /// Maximum number of tokens per view.
+    /// Maximum number of tokens that one view shows.
     pub(crate) view_tokens: usize,
-    /// Maximum file size in bytes for viewing and editing.
+    /// Maximum size, in bytes, of a file to view or edit.
     pub(crate) file_bytes: u64,
-    /// Maximum number of entries in a folder listing.
+    /// Maximum number of entries to list for a folder.
     pub(crate) folder_entries: usize,
-    /// Number of edits remembered per file.
+    /// Number of edits per file that can be undone.
     pub(crate) undo_depth: usize,
 }
 
-/// Views and edits files through the sandbox agent. It works on exact bytes and needs no editor in
-/// the image.
+/// Views and edits files through the sandbox agent. Works on exact bytes and needs no editor in the
+/// image.
 pub(crate) struct Edit {
     prompts: Arc<Prompts>,
     settings: EditSettings,
@@ -96,7 +96,7 @@ fn require_field<T>(given: Option<T>, command: &str, field: &str) -> Result<T, T
     })
 }
 
-/// A file or folder: its resolved path and the path as the model wrote it.
+/// A file or folder: the path as the model wrote it, and the resolved path.
 #[derive(Debug)]
 struct Target {
     path: RawPath,
@@ -193,15 +193,15 @@ impl Edit {
             };
             head.extend(next);
         }
-        // Add a line break if the preceding line lacks one, so that the inserted text does not
-        // continue it.
+        // If the preceding line has no line break, add one, so that the inserted text does not
+        // continue that line.
         if !head.is_empty() && !head.ends_with(b"\n") {
             head.push(b'\n');
         }
         let at = head.len();
         let mut after = head;
         after.extend(text.bytes());
-        // Always insert whole lines, even if the text lacks a final line break.
+        // Always insert whole lines, even if the text has no line break at its end.
         if !text.ends_with('\n') {
             after.push(b'\n');
         }
@@ -264,7 +264,7 @@ impl Edit {
         self.read(context, path).await
     }
 
-    /// Writes the file before it stores the undo entry, so that a failed edit leaves no entry.
+    /// Writes the file first and then stores the undo entry, so that a failed edit leaves no entry.
     async fn write(
         &mut self,
         context: &ToolContext,
@@ -279,7 +279,8 @@ impl Edit {
     }
 }
 
-/// Converts an edit for the record. The path came from the model as text, so it is valid UTF-8.
+/// Converts an edit to its recorded form. The path came from the model as text, so it is valid
+/// UTF-8.
 fn to_file_edit(path: &RawPath, before: Option<Vec<u8>>, after: Option<Vec<u8>>) -> EditedFile {
     let path = String::from_utf8_lossy(path.as_bytes()).into_owned();
     EditedFile { path, before, after }

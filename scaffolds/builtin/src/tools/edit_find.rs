@@ -1,17 +1,18 @@
-//! Finds the single occurrence that `replace` refers to, or explains why there is none.
+//! Finds the text that `replace` refers to, or explains why there is not exactly one occurrence.
 
-/// Maximum number of line numbers in a message.
+/// Maximum number of line numbers to list in a message.
 const MAX_LISTED_LINES: usize = 10;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Found {
     /// The text occurs once, at this offset.
     Once(usize),
-    /// A message for the model about what was found instead.
+    /// The text does not occur exactly once. Contains a message for the model.
     Not(String),
 }
 
-/// Requires an exact and unique match: replacing a near match silently would be a wrong edit.
+/// Finds the only occurrence of a text. Accepts no near matches, because silently replacing one
+/// would be a wrong edit.
 pub(super) fn find_once(bytes: &[u8], old: &str) -> Found {
     if old.is_empty() {
         return Found::Not("old_str is empty; use insert, or create for a whole file.".into());
@@ -36,7 +37,7 @@ pub(super) fn find_once(bytes: &[u8], old: &str) -> Found {
     }
 }
 
-/// Returns all occurrences. Overlapping ones count too, because either could be meant.
+/// Returns all occurrences, including overlapping ones, because either could be meant.
 fn occurrences(bytes: &[u8], old: &[u8]) -> Vec<usize> {
     let mut places = Vec::new();
     let mut from = 0;
@@ -51,7 +52,7 @@ fn occurrences(bytes: &[u8], old: &[u8]) -> Vec<usize> {
     places
 }
 
-/// Returns the most helpful message for text that does not occur.
+/// Returns the most helpful message about a text that does not occur.
 fn explain_no_match(bytes: &[u8], old: &str) -> String {
     let text = String::from_utf8_lossy(bytes);
     if text.contains("\r\n") && !old.contains('\r') && text.replace("\r\n", "\n").contains(old) {
@@ -100,7 +101,7 @@ fn collapse_whitespace(line: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the line number of an offset, counted from 1.
+/// Returns the line number of a byte offset, counted from 1.
 pub(super) fn line_number(bytes: &[u8], at: usize) -> usize {
     1 + bytes[..at.min(bytes.len())].iter().filter(|byte| **byte == b'\n').count()
 }

@@ -2,15 +2,16 @@ use std::collections::{BTreeMap, VecDeque};
 
 use proctor_sandbox_api::wire::RawPath;
 
-/// One edit: the complete file content before and after.
+/// One edit: the complete content of the file before and after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct UndoEntry {
-    /// `None` if the edit created the file.
+    /// The content before the edit; `None` if the edit created the file.
     pub(super) before: Option<Vec<u8>>,
     pub(super) after: Vec<u8>,
 }
 
-/// The edits of one trial, by file. Kept on the host, where the sandbox cannot change them.
+/// The edits of one trial, by file. They are kept on the host, where the sandbox cannot change
+/// them.
 #[derive(Debug)]
 pub(super) struct History {
     depth: usize,

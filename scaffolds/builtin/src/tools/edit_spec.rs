@@ -1,8 +1,8 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// One flat object, although each command uses only some of the fields: a root schema must be an
-/// object. Models know these names from other harnesses.
+/// A single flat object, although each command uses only some of the fields, because a root schema
+/// must be an object. Models know these names from other harnesses.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EditArguments {
@@ -23,7 +23,8 @@ pub(crate) struct EditArguments {
     pub(crate) insert_text: Option<String>,
 }
 
-// No doc comments on the variants: they would turn the plain `enum` into a `oneOf` of subschemas.
+// Don't add doc comments to the variants: they would turn the plain `enum` into a `oneOf` of
+// subschemas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum EditCommand {

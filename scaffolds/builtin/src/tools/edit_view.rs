@@ -5,13 +5,13 @@ use proctor_sandbox_api::wire::{DirEntry, EntryKind};
 use super::{ToolError, edit_find::line_number};
 use crate::clip::decode_lossy;
 
-/// Number of context lines shown around an edit.
+/// Number of lines to show before and after an edit.
 const CONTEXT_LINES: usize = 3;
-/// Maximum number of lines shown of an edit.
+/// Maximum number of lines to show of an edit.
 const MAX_EXCERPT_LINES: usize = 40;
 
-/// Formats lines as `     1<tab>text`. `range` selects `[first, last]`, counted from 1; -1 as the
-/// last means the end.
+/// Formats lines as `     1<tab>text`. `range` selects the lines from `first` to `last`, counted
+/// from 1. If `last` is -1, it means the end of the file.
 pub(super) fn format_numbered_lines(
     text: &str,
     range: Option<&[i64]>,
@@ -48,7 +48,8 @@ pub(super) fn format_numbered_lines(
     Ok(lines.map(|(index, line)| format!("{:>6}\t{line}\n", index + 1)).collect())
 }
 
-/// Formats one entry per line. Folders end in `/`, links show their target, files their size.
+/// Formats one entry per line. Folders end in `/`; links are shown with their target, files with
+/// their size.
 pub(super) fn format_folder(entries: &[DirEntry], limit: usize) -> String {
     if entries.is_empty() {
         return "[the folder is empty]".into();
@@ -71,10 +72,10 @@ pub(super) fn format_folder(entries: &[DirEntry], limit: usize) -> String {
     text
 }
 
-/// Formats the lines that an edit wrote, with a few lines of context.
+/// Formats the lines that an edit wrote, with a few lines before and after them.
 pub(super) fn excerpt(after: &[u8], at: usize, size: usize) -> String {
     let first = line_number(after, at);
-    // The line of the last byte written, or the line of the edit if nothing was written.
+    // The line of the last byte that was written, or of the edit itself if nothing was written.
     let last =
         line_number(after, (at + size).saturating_sub(1).max(at)).min(first + MAX_EXCERPT_LINES);
     let (from, to) = (first.saturating_sub(CONTEXT_LINES).max(1), last + CONTEXT_LINES);
@@ -108,7 +109,7 @@ mod tests {
         let shown = excerpt(&after, at, 8);
         assert!(shown.starts_with("     7\tline 7\n"), "{shown}");
         assert!(shown.ends_with("    13\tline 13\n"), "{shown}");
-        // A deletion at the end of a file also has an excerpt.
+        // There is also an excerpt for a deletion at the end of a file.
         assert_eq!(excerpt(b"a\nb\n", 4, 0), "     1\ta\n     2\tb\n");
     }
 }

@@ -2,13 +2,13 @@ use proctor_sandbox_api::SandboxError;
 use proctor_scaffold_api::Stop;
 use proctor_types::{Fault, Layer};
 
-/// How a tool fails. Failures that the model sees and failures that end the trial are separate
-/// variants, and the latter are never converted to the former.
+/// How a tool fails. A failure that the model sees and a failure that ends the trial are separate
+/// variants. The second is never converted to the first.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolError {
-    /// The model receives the message and the trial continues.
+    /// The model receives the message, and the trial continues.
     Tell(String),
-    /// The call itself could not be parsed. The model receives the message, and the call counts as
+    /// The call could not be parsed. The model receives the message, and the call counts as
     /// malformed.
     Malformed(String),
     /// The trial ends. The model never sees the reason.

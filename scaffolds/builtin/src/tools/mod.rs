@@ -1,5 +1,5 @@
-//! The scaffold `tools`, which uses function calling. The loop is in `drive`. Each tool has its own
-//! file, with its spec in a file next to it.
+//! The scaffold `tools`, which uses function calling. The loop is in `drive`. Each tool has a file
+//! for its code and a file for its arguments.
 
 mod arguments;
 mod drive;

@@ -11,19 +11,19 @@ use super::{
 };
 use crate::{clip::decode_lossy, command::clip_for_model, prompts::Prompts, schema::strict_schema};
 
-/// `[search]` of the manifest.
+/// The settings in the `[search]` table of the manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SearchSettings {
     /// Maximum number of matches.
     pub(crate) matches: u32,
-    /// Maximum number of tokens shown to the model.
+    /// Maximum number of tokens that the model sees.
     pub(crate) output_tokens: usize,
-    /// Maximum number of characters shown of a matching line.
+    /// Maximum number of characters to show of a matching line.
     pub(crate) line_chars: usize,
 }
 
-/// Regular expression and glob search in the sandbox agent. Needs no `grep` in the image.
+/// Searches with regular expressions and globs in the sandbox agent, so the image needs no `grep`.
 pub(crate) struct Search {
     pub(crate) prompts: Arc<Prompts>,
     pub(crate) settings: SearchSettings,
@@ -55,8 +55,8 @@ impl Tool for Search {
         if matches.is_empty() {
             return Ok(Output::from_text("No matches."));
         }
-        // The agent returns match paths relative to the search root. If the root is a file, they
-        // are that file's path.
+        // The agent returns paths relative to the search root. If the root is a file, show the
+        // file's own path.
         let is_file = arguments.path.is_some()
             && context.handle.stat(&root).await?.is_some_and(|root| root.kind == EntryKind::File);
         let mut text = String::new();
@@ -77,7 +77,8 @@ impl Tool for Search {
 }
 
 impl Search {
-    /// Formats `path:line: text`. The path is relative to the work directory if it is below it.
+    /// Formats a match as `path:line: text`. The path is relative to the work directory if the file
+    /// is below it.
     fn format_match(&self, context: &ToolContext, path: &[u8], found: &Match) -> String {
         let below = path
             .strip_prefix(context.workdir.trim_end_matches('/').as_bytes())

@@ -13,7 +13,8 @@ use crate::{
     schema::strict_schema,
 };
 
-/// Runs stateless commands: each one gets a fresh shell in the work directory.
+/// Runs commands. No state is kept between them: each command gets a new shell in the work
+/// directory.
 pub(crate) struct Shell {
     pub(crate) prompts: Arc<Prompts>,
     pub(crate) settings: ShellSettings,

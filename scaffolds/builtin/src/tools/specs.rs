@@ -12,8 +12,8 @@ pub(crate) const EDIT: &str = "edit";
 pub(crate) const SEARCH: &str = "search";
 pub(crate) const SUBMIT: &str = "submit";
 
-/// Returns each tool's description for the model. The text comes from the prompts, the schema from
-/// the type of the arguments.
+/// Returns what the model is told about each tool. The description comes from the prompts, and the
+/// schema comes from the type of the arguments.
 pub fn specs(prompts: &Prompts) -> Vec<ToolSpec> {
     vec![
         spec::<ShellArguments>(prompts, SHELL),

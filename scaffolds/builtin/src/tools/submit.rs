@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{prompts::Prompts, schema::strict_schema};
 
-/// Submits the work. The loop ends after the call is answered.
+/// Submits the work. The loop ends after the call has its result.
 pub(crate) struct Submit {
     pub(crate) prompts: Arc<Prompts>,
 }

@@ -9,27 +9,28 @@ use serde_json::Value;
 use super::{ToolError, arguments};
 use crate::schema::describe_schema;
 
-/// A tool's implementation in one trial. Its description for the model is in its `_spec` file.
+/// The implementation of a tool in one trial. The arguments that the model sees are in the tool's
+/// `_spec` file.
 #[async_trait]
 pub(crate) trait Tool: Send + Sync {
     fn name(&self) -> &'static str;
 
-    /// Runs the tool. The arguments are arbitrary JSON. Unexpected arguments must return
-    /// [`ToolError::Malformed`].
+    /// Runs the tool. The arguments may be any JSON. If they are not what the tool expects, it must
+    /// return [`ToolError::Malformed`].
     async fn call(&mut self, context: &ToolContext, arguments: Value) -> Result<Output, ToolError>;
 
-    /// Restores the undo entry of an edit made before the trial was interrupted.
+    /// Restores the undo entry of an edit that was made before the trial was interrupted.
     fn restore_edit(&mut self, _edited: &FileEdit) {}
 }
 
-/// The environment that tools run in.
+/// What a tool needs to know about its trial.
 #[derive(Clone)]
 pub(crate) struct ToolContext {
     pub(crate) handle: Arc<SandboxHandle>,
     pub(crate) workdir: String,
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) user: Option<String>,
-    /// The time limit of a command.
+    /// The time limit for a command.
     pub(crate) command_limit: Duration,
 }
 
@@ -45,12 +46,12 @@ impl ToolContext {
         }
     }
 
-    /// Writes a whole file. A new file is owned by the user that runs commands.
+    /// Writes a whole file. The user who runs commands owns a new file.
     pub(crate) async fn write(&self, path: &RawPath, bytes: &[u8]) -> Result<(), SandboxError> {
         self.handle.write_as(path, bytes, None, self.user.as_deref()).await
     }
 
-    /// Resolves a path from the model. Relative paths start at the work directory.
+    /// Resolves a path that the model wrote. A relative path starts at the work directory.
     pub(crate) fn resolve(&self, path: &str) -> RawPath {
         if path.starts_with('/') {
             return RawPath::from(path);
@@ -67,10 +68,10 @@ impl ToolContext {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Output {
     pub(crate) shown: String,
-    /// The complete kept output, if `shown` is truncated.
+    /// All of the output that was captured, if `shown` is truncated.
     pub(crate) full: Option<Vec<u8>>,
     pub(crate) exit_status: Option<i32>,
-    /// Whether the work was submitted.
+    /// Whether the call submitted the work.
     pub(crate) submitted: bool,
     pub(crate) edited: Option<FileEdit>,
 }
@@ -81,14 +82,14 @@ impl Output {
     }
 }
 
-/// Parses a tool's arguments. On failure, the message to the model names the wrong field and the
+/// Parses a tool's arguments. If that fails, the message to the model names the wrong field and the
 /// expected type.
 pub(crate) fn parse_arguments<T: DeserializeOwned>(
     name: &str,
     schema: &Value,
     arguments: Value,
 ) -> Result<T, ToolError> {
-    // Report the error for the arguments as the server sent them.
+    // If parsing still fails, report the error for the arguments as the server sent them.
     let typed = arguments::coerce_types(schema, &arguments);
     let typed = typed.and_then(|typed| serde_json::from_value(typed).ok());
     if let Some(read) = typed {

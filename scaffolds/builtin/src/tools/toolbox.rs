@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{command::ShellSettings, prompts::Prompts};
 
-/// `prompts/tools/manifest.toml`.
+/// The settings in `prompts/tools/manifest.toml`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ToolsSettings {
@@ -25,7 +25,7 @@ pub(crate) struct ToolsSettings {
     pub(crate) search: SearchSettings,
 }
 
-/// The tools of one trial and their state (the edits that can be undone).
+/// The tools of one trial and their state, which is the edits that can be undone.
 pub(crate) struct Toolbox {
     tools: Vec<Box<dyn Tool>>,
     context: ToolContext,
@@ -36,9 +36,9 @@ pub(crate) struct Toolbox {
 pub struct ToolCallResult {
     /// The text shown to the model.
     pub shown: String,
-    /// The exit status of a command that was not killed.
+    /// The exit status, if the tool ran a command that was not killed.
     pub exit_status: Option<i32>,
-    /// Whether the work was submitted.
+    /// Whether the call submitted the work.
     pub submitted: bool,
 }
 
@@ -57,7 +57,7 @@ impl Toolbox {
         Self { tools, context }
     }
 
-    /// Records the call, runs it, and records its result.
+    /// Records the call, runs it, and records the result.
     pub(crate) async fn call(
         &mut self,
         session: &mut dyn Session,
@@ -107,7 +107,7 @@ impl Toolbox {
         Ok(called)
     }
 
-    /// Records a call and answers it without running it.
+    /// Records a call and its result without running the call.
     pub(crate) async fn skip_call(
         &self,
         session: &mut dyn Session,

@@ -1,4 +1,4 @@
-//! `bash` in a real sandbox.
+//! Tests the scaffold `bash` in a real sandbox.
 
 use proctor_scaffold_api::{Finish, Stop};
 use proctor_scaffolds::builtin_scaffold;

@@ -1,4 +1,4 @@
-//! `gold` and `noop`.
+//! Tests the scaffolds `gold` and `noop`.
 
 use proctor_scaffold_api::Finish;
 use proctor_scaffolds::builtin_scaffold;

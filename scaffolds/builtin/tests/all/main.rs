@@ -1,4 +1,4 @@
-//! The scaffolds in a real sandbox.
+//! Tests the scaffolds in a real sandbox.
 #![expect(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
 
 mod bash;

@@ -1,4 +1,4 @@
-//! Tests of the complete first messages.
+//! Tests the complete text of the first messages.
 
 use proctor_scaffolds::builtin_scaffold;
 use proctor_types::{Budget, Message};

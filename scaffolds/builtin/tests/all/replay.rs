@@ -1,4 +1,5 @@
-//! `replay` in a real sandbox: each test records the actions of `tools` and re-runs them.
+//! Tests the scaffold `replay` in a real sandbox. Each test records actions of another scaffold and
+//! re-runs them.
 
 use proctor_scaffold_api::{Finish, Scaffold, Stop};
 use proctor_scaffolds::builtin_scaffold;
@@ -7,7 +8,7 @@ use serde_json::json;
 
 use crate::support::{ScriptedSession, SessionAction, text_answer, tool_call_answer};
 
-/// Builds a trajectory from a session's history.
+/// Builds a trajectory from what a scaffold did in its session.
 fn trajectory(
     session: &ScriptedSession,
     answers: &[proctor_types::ModelResponse],

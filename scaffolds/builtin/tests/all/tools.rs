@@ -1,4 +1,4 @@
-//! `tools` in a real sandbox.
+//! Tests the scaffold `tools` in a real sandbox.
 
 use proctor_scaffold_api::{Finish, Stop};
 use proctor_scaffolds::builtin_scaffold;
@@ -11,7 +11,7 @@ async fn drive(session: &mut ScriptedSession) -> Result<Finish, Stop> {
     builtin_scaffold("tools").unwrap().unwrap().drive(session).await
 }
 
-/// Runs one response's calls and returns what was shown for each.
+/// Runs the calls of one response, and returns the text that the model sees for each.
 async fn collect_shown(session: &mut ScriptedSession) -> Vec<String> {
     assert_eq!(drive(session).await, Err(Stop::Budget(BudgetKind::Steps)));
     session.tool_results().iter().map(|done| done.shown.clone()).collect()
@@ -43,7 +43,7 @@ async fn tools_solve_a_task() {
     assert!(shown[5].contains("Not run"));
     assert_eq!(done[3].exit_status, Some(3));
     assert!(done.iter().all(|done| !done.malformed && done.full.is_none()));
-    // Each call is recorded before it is answered.
+    // Each call is recorded before its result is.
     let kinds: Vec<_> = session.did.iter().skip(3).take(5).map(kind).collect();
     assert_eq!(kinds, ["asked", "called", "returned", "called", "returned"]);
 }
@@ -126,7 +126,7 @@ async fn tools_answer_and_count_invalid_calls() {
     }
     let malformed: Vec<_> = session.tool_results().iter().map(|done| done.malformed).collect();
     assert_eq!(malformed, [[true; 9].as_slice(), &[false]].concat());
-    // Arguments that were not JSON are recorded unchanged.
+    // Arguments that are not JSON are recorded as they are.
     let SessionAction::Called { arguments, .. } = &session.did[1] else { panic!() };
     assert_eq!(arguments, r#"{"command": "ls"#);
 }
@@ -284,7 +284,7 @@ async fn full_context_window_ends_the_trial_before_the_request() {
         tool_call_answer(&[("submit", "{}")]),
     ])
     .await;
-    // The conversation has 110 tokens after the first response, and 10 for the single result.
+    // After the first response, the conversation has 110 tokens, and the single result has 10 more.
     session.brief.context_window = Some(120);
     let finish = drive(&mut session).await.unwrap();
     assert_eq!(finish, Finish::exited("context window full: 120 tokens of 120"));

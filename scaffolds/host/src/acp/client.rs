@@ -1,5 +1,5 @@
-//! Handles the agent's requests to its client: files and terminals in the task's sandbox, and
-//! permissions.
+//! Handles the requests that the agent sends to its client: files and terminals in the task's
+//! sandbox, and permissions.
 
 use proctor_sandbox_api::{Command, wire::CommandExit};
 use proctor_scaffold_api::{Session, Stop};
@@ -18,12 +18,12 @@ use crate::{
     rpc::{self, Error, INVALID_PARAMS, METHOD_NOT_FOUND, SANDBOX_REJECTED},
 };
 
-/// Proctor as the agent's client.
+/// Proctor in the role of the agent's client.
 pub(super) struct Client {
     limits: &'static Limits,
     pub(super) terminals: Terminals,
     pub(super) updates: Updates,
-    /// Number of calls in the trial so far. Used to create call ids for the record.
+    /// Number of calls so far in the trial. The calls' ids in the record are based on it.
     calls: u64,
 }
 
@@ -68,7 +68,7 @@ struct Choice {
     kind: String,
 }
 
-/// The response to an agent's request, or `None` if it comes later.
+/// The response to a request from the agent; `None` if it is sent later.
 type ClientResponse = Option<Result<Value, Error>>;
 
 impl Client {
@@ -76,7 +76,7 @@ impl Client {
         Self { limits, terminals: Terminals::new(), updates: Updates::new(limits), calls: 0 }
     }
 
-    /// Performs and records a request of the agent. Returns `None` if the response is sent later.
+    /// Performs and records a request from the agent. Returns `None` if the response is sent later.
     pub(super) async fn handle_request(
         &mut self,
         agent: &mut Agent,
@@ -156,7 +156,7 @@ impl Client {
             return Ok(Err(Error::new(INVALID_PARAMS, what)));
         }
         let brief = session.brief().clone();
-        // Agents that send no arguments put the whole command line into `command`, so run it in a
+        // If an agent sends no arguments, `command` contains the whole command line, so run it in a
         // shell.
         let mut command = match asked.args.is_empty() {
             true => Command::shell(&asked.command),
@@ -190,7 +190,7 @@ impl Client {
         Ok(Ok(json!({ "terminalId": id })))
     }
 
-    /// Handles a request about an open terminal.
+    /// Handles a request that refers to an open terminal.
     async fn handle_terminal_request(
         &mut self,
         agent: &mut Agent,
@@ -241,19 +241,19 @@ impl Client {
         session: &mut dyn Session,
         ended: TerminalExit,
     ) -> Result<(), Stop> {
-        // A terminal that was killed in the meantime is already closed.
+        // If the terminal was killed in the meantime, it is already closed.
         let open = self.terminals.get(&ended.id).filter(|terminal| terminal.exit.is_none());
         let Some(terminal) = open else { return Ok(()) };
         terminal.exit = Some(match ended.how {
             Ok(exit) => exit,
             Err(error) if error.is_broken() => return Err(error.to_fault(TERMINAL).into()),
-            // Report status 127, as shells do for a command that could not be started.
+            // Report status 127, like a shell whose command could not be started.
             Err(_) => CommandExit { code: Some(127), ..CommandExit::default() },
         });
         self.close(agent, session, &ended.id).await
     }
 
-    /// Closes a terminal: responds to waiting requests and completes the record.
+    /// Closes a terminal: responds to the requests that wait for it, and completes its record.
     async fn close(
         &mut self,
         agent: &mut Agent,
@@ -271,5 +271,5 @@ impl Client {
     }
 }
 
-/// The tool name under which the agent's commands are recorded.
+/// The tool name under which commands from the agent are recorded.
 const TERMINAL: &str = "terminal/create";

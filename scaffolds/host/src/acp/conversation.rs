@@ -1,5 +1,5 @@
-//! The conversation with an agent: Proctor's requests to the agent, the handling of the agent's
-//! requests, and the end of the conversation.
+//! The conversation with an agent: Proctor's requests to the agent, the agent's requests to
+//! Proctor, and how the conversation ends.
 
 use std::collections::VecDeque;
 
@@ -20,12 +20,12 @@ use crate::{
     rpc::{self, Error, Message, TRIAL_OVER},
 };
 
-/// The supported version of the Agent Client Protocol.
+/// The version of the Agent Client Protocol that Proctor supports.
 pub(super) const PROTOCOL: u64 = 1;
-/// The protocol's error code for an agent that requires a login first.
+/// The protocol's error code if the agent requires a login first.
 const AUTH_REQUIRED: i64 = -32000;
 
-/// Proctor's pending request to the agent.
+/// Proctor's request to the agent that is waiting for a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Initialize,
@@ -38,7 +38,7 @@ pub(super) struct AcpConversation {
     limits: &'static Limits,
     prompt: String,
     stage: Stage,
-    /// The id of Proctor's pending request.
+    /// The id of the request that Proctor is waiting for.
     number: u64,
     /// The login methods that the agent offers.
     logins: Vec<String>,
@@ -46,7 +46,7 @@ pub(super) struct AcpConversation {
     client: Client,
 }
 
-/// The agent and the state of the conversation with it.
+/// The agent, and the state of the conversation with it.
 struct AcpProtocol<'a> {
     talk: &'a mut AcpConversation,
     agent: &'a mut Agent,
@@ -55,7 +55,7 @@ struct AcpProtocol<'a> {
 /// An event from the agent.
 enum Event {
     Agent(AgentEvent),
-    /// A command started by the agent has exited.
+    /// A command that the agent started has exited.
     Terminal(TerminalExit),
 }
 
@@ -149,8 +149,8 @@ impl AcpConversation {
         };
         match Message::parse(&line) {
             Ok(Message::Request { id, method, params }) => {
-                // If the agent has exited, do not run a request that changes the tree: nothing
-                // would read the response.
+                // If the agent has exited, don't run a request that could change the tree, because
+                // nothing would read the response.
                 if agent.has_exited() {
                     return Ok(None);
                 }
@@ -168,7 +168,8 @@ impl AcpConversation {
                 }
                 Ok(None)
             }
-            // Ignore notifications of later versions and extensions. They need no response.
+            // Ignore notifications from later protocol versions and extensions: they need no
+            // response.
             Ok(Message::Notice { .. }) => Ok(None),
             Ok(Message::Answer { id, result }) => {
                 watch.note_activity();
@@ -200,7 +201,8 @@ impl AcpConversation {
         self.ask(agent, Stage::NewSession, json!({ "cwd": cwd, "mcpServers": [] }));
     }
 
-    /// Handles a response to Proctor's request: sends the next request or ends the conversation.
+    /// Handles the response to a request from Proctor: sends the next request or ends the
+    /// conversation.
     fn handle_response(
         &mut self,
         agent: &mut Agent,
@@ -217,8 +219,9 @@ impl AcpConversation {
             (Stage::NewSession, Err(error))
                 if error["code"] == json!(AUTH_REQUIRED) && !self.logins.is_empty() =>
             {
-                // Choose a login method that uses a key. The API key is in the agent's environment,
-                // whatever the method is called. The first method may open a browser.
+                // Choose a login method that uses a key: the API key is in the agent's environment,
+                // under whatever name the agent expects. The first method in the list might open a
+                // browser.
                 let by_key = |login: &&String| login.contains("key") || login.contains("api");
                 let login = self.logins.iter().find(by_key).unwrap_or(&self.logins[0]).clone();
                 self.logins.clear();
@@ -271,8 +274,7 @@ impl AcpConversation {
         None
     }
 
-    /// Notifies the agent that the trial is over and gives it time to exit. Its requests are no
-    /// longer performed.
+    /// Tells the agent that the trial is over and gives it time to exit. Rejects its requests.
     async fn cancel(&mut self, agent: &mut Agent) -> Finish {
         self.client.terminals.kill_all();
         let params = json!({ "sessionId": self.session_id });
@@ -296,7 +298,7 @@ impl AcpConversation {
                         Ok(Message::Answer { .. }) => return,
                         Ok(Message::Notice { .. }) | Err(_) => {}
                     },
-                    // The result does not depend on how the agent exits.
+                    // It does not matter for the result how the agent exits.
                     Ok(AgentEvent::TooLong | AgentEvent::Exited(_)) | Err(_) => return,
                 }
             }
@@ -306,14 +308,14 @@ impl AcpConversation {
     }
 }
 
-/// Returns the ending of a program that exited before its turn ended.
+/// Returns how the trial ended if the program exited before its turn ended.
 fn finish_after_early_exit(exit: &CommandExit, agent: &Agent) -> Finish {
     let status = proctor_sandbox_api::describe_exit(exit);
     let why = format!("it ended with {status} before its turn ended");
     agent_exited(ExitCause::Crashed, with_last_line(why, &agent.stderr()))
 }
 
-/// Returns the ending that corresponds to the end of the agent's turn.
+/// Returns how the trial ended if the agent ended its turn for this reason.
 fn finish_after_turn(reason: &str, last: Option<&ModelResponse>) -> Finish {
     let Some(last) = last else {
         let why = format!("it ended its turn ({reason}) before any response from the model");

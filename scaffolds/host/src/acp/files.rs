@@ -1,4 +1,4 @@
-//! `fs/*` of the client: reads and writes files in the task's sandbox.
+//! The client's `fs/*` methods, which read and write files in the task's sandbox.
 
 use proctor_scaffold_api::Session;
 use proctor_types::sha256_hex;
@@ -11,16 +11,16 @@ use crate::{
     rpc::{Error, INVALID_PARAMS},
 };
 
-/// The protocol's error code for a missing resource.
+/// The protocol's error code if a resource does not exist.
 const NOT_FOUND: i64 = -32002;
 
 #[derive(Debug, Deserialize)]
 pub(super) struct ReadParams {
     path: String,
-    /// The first line, counted from 1.
+    /// The first line to read, counted from 1.
     #[serde(default)]
     line: Option<usize>,
-    /// The maximum number of lines.
+    /// The maximum number of lines to read.
     #[serde(default)]
     limit: Option<usize>,
 }

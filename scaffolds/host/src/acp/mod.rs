@@ -1,4 +1,4 @@
-//! The scaffold `acp`: an agent that speaks the Agent Client Protocol, with Proctor as its client.
+//! The scaffold `acp`, for an agent that uses the Agent Client Protocol. Proctor is its client.
 
 mod client;
 mod conversation;

@@ -18,10 +18,11 @@ use crate::{
     settings::{self, ModelAccess, Settings},
 };
 
-/// Extra time after the agent's own exit time, to kill running processes and read the last output.
+/// Time in addition to the agent's own exit time, in which running processes are killed and the
+/// last output is read.
 const CLEANUP_TIME: Duration = Duration::from_secs(2);
 
-/// A user's program that is started the same way as by an editor.
+/// A user's program that Proctor starts in the same way as an editor would.
 #[derive(Debug)]
 pub struct Acp {
     programs: Programs,
@@ -29,10 +30,10 @@ pub struct Acp {
 }
 
 impl Acp {
-    /// Creates the scaffold. `programs` stores the copies of users' programs.
+    /// Creates the scaffold. `programs` is the store for copies of users' programs.
     ///
     /// # Errors
-    /// Returns an error if the built-in data is invalid, which a test rules out.
+    /// Fails if the built-in data is invalid. A test makes sure that it isn't.
     pub fn new(programs: Programs) -> Result<Self, String> {
         Ok(Self { programs, limits: Limits::get()? })
     }
@@ -83,8 +84,8 @@ impl Scaffold for Acp {
         let announced = brief.announced.as_ref().and_then(Announced::from_budget);
         let prompt = prompt::render(prompt::TASK, &brief, announced.as_ref());
         let prompt = prompt.map_err(own_sandbox::setup_fault)?;
-        // Agents check that their working directory exists. They access the code through the
-        // client.
+        // Agents check that their working directory exists, although they access the code through
+        // the client.
         let folder = place.run(Command::new(["mkdir", "-p", brief.workdir.as_str()])).await;
         folder.map_err(|error| error.to_fault("the agent's own sandbox"))?;
         let command =
@@ -95,7 +96,7 @@ impl Scaffold for Acp {
         let mut watch = Watch::new(self.limits, settings.idle_seconds);
         let mut talk = AcpConversation::new(self.limits, prompt);
         let end = talk.run(&mut agent, &mut watch, session).await;
-        // Stop everything that the conversation started, regardless of how it ended.
+        // Stop everything that the conversation started, however the conversation ended.
         drop(talk);
         own_sandbox::end_commands(&sandbox).await;
         own_sandbox::finish_conversation(end, &place, &mut agent, session).await

@@ -1,4 +1,4 @@
-//! `terminal/*` of the client: background commands in the task's sandbox.
+//! The client's `terminal/*` methods, which run background commands in the task's sandbox.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -10,7 +10,7 @@ use proctor_sandbox_api::{CommandEvent, RunningCommand, SandboxError, wire::Comm
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::AbortHandle};
 
-/// All open terminals of the agent. Dropping this kills the running commands.
+/// The agent's open terminals. Dropping this value kills the commands that are still running.
 pub(super) struct Terminals {
     open: BTreeMap<String, Terminal>,
     count: u64,
@@ -18,11 +18,11 @@ pub(super) struct Terminals {
     ended: mpsc::UnboundedReceiver<TerminalExit>,
 }
 
-/// One terminal with its command.
+/// A terminal and its command.
 pub(super) struct Terminal {
     pub(super) call_id: String,
     pub(super) begun: Instant,
-    /// The ids of requests that wait for the command to exit.
+    /// The ids of requests that are waiting for the command to exit.
     pub(super) waiting: Vec<Value>,
     /// How the command exited.
     pub(super) exit: Option<CommandExit>,
@@ -30,13 +30,13 @@ pub(super) struct Terminal {
     running: AbortHandle,
 }
 
-/// Sent when a command has exited.
+/// Sent when a command exits.
 pub(super) struct TerminalExit {
     pub(super) id: String,
     pub(super) how: Result<CommandExit, SandboxError>,
 }
 
-/// The end of a command's output. The protocol truncates at the start.
+/// The end of a command's output: the protocol requires that the start is cut off.
 #[derive(Debug, Default)]
 struct Output {
     bytes: VecDeque<u8>,
@@ -56,7 +56,7 @@ impl Terminals {
         Self { open: BTreeMap::new(), count: 0, tell, ended }
     }
 
-    /// Watches a started command and returns its terminal id.
+    /// Watches a command that was started, and returns the id of its terminal.
     pub(super) fn add(&mut self, running: RunningCommand, call_id: String, most: usize) -> String {
         self.count += 1;
         let id = format!("terminal-{}", self.count);
@@ -91,7 +91,7 @@ impl Terminals {
     pub(super) async fn next(&mut self) -> TerminalExit {
         match self.ended.recv().await {
             Some(ended) => ended,
-            // This cannot happen, because the sender is a field of this struct.
+            // Unreachable, because the sender is a field of this struct.
             None => std::future::pending().await,
         }
     }
@@ -103,7 +103,7 @@ impl Terminals {
 }
 
 impl Terminal {
-    /// Kills the terminal's command. Returns whether it was still running.
+    /// Kills the terminal's command. Returns whether the command was still running.
     pub(super) fn kill(&mut self) -> bool {
         self.running.abort();
         let ran = self.exit.is_none();
@@ -121,7 +121,7 @@ impl Terminal {
         self.lock().text()
     }
 
-    /// Builds the response to `terminal/output`.
+    /// Creates the response to `terminal/output`.
     pub(super) fn output_response(&self) -> Value {
         let output = self.lock();
         let mut told = json!({ "output": output.text(), "truncated": output.cut });
@@ -132,7 +132,8 @@ impl Terminal {
     }
 }
 
-/// Formats how a command exited as the protocol requires. A command that timed out was killed.
+/// Describes how a command exited, in the protocol's format. A command that timed out counts as
+/// killed.
 pub(super) fn exit_status_json(exit: &CommandExit) -> Value {
     let code = exit.code.filter(|code| *code >= 0 && !exit.timed_out);
     let signal = match (exit.timed_out, exit.signal) {
@@ -152,7 +153,7 @@ impl Output {
 
     fn text(&self) -> String {
         let bytes: Vec<u8> = self.bytes.iter().copied().collect();
-        // Drop the rest of a character that the truncation split.
+        // Drop the rest of a character whose start was cut off.
         let torn = |byte: &&u8| self.cut && **byte & 0xc0 == 0x80;
         let start = bytes.iter().take(3).take_while(torn).count();
         String::from_utf8_lossy(&bytes[start..]).into_owned()
@@ -174,7 +175,7 @@ async fn watch(
             Err(error) => break Err(error),
         }
     };
-    // The receiver is dropped when the conversation is over.
+    // If this fails, the conversation is over and the receiver was dropped.
     let _ = tell.send(TerminalExit { id, how });
 }
 

@@ -1,21 +1,21 @@
-//! Records `session/update`, which is what the agent shows its user, as notes.
+//! Records `session/update` notifications, which contain what the agent shows its user, as notes.
 
 use serde_json::{Map, Value, json};
 
 use crate::limits::Limits;
 
-/// Updates that arrive in chunks, with the name of the combined note.
+/// Updates that arrive in chunks, with the name for the note that combines them.
 const CHUNKED_UPDATES: [(&str, &str); 2] =
     [("agent_message_chunk", "message"), ("agent_thought_chunk", "thought")];
-/// Updates that are recorded as they arrive. Lists of commands and modes are not recorded.
+/// Updates that are recorded as they arrive. Lists of commands and modes are not recorded at all.
 const COMPLETE_UPDATES: [&str; 3] = ["tool_call", "tool_call_update", "plan"];
-/// The fields that are recorded of an update that is too long.
+/// If an update is too long, only these fields are recorded.
 const SUMMARY_FIELDS: [&str; 5] = ["sessionUpdate", "toolCallId", "title", "kind", "status"];
 
 pub(super) struct Updates {
     limits: &'static Limits,
     count: u32,
-    /// The text collected so far and its kind.
+    /// The text collected so far, and the name of its note.
     open: Option<(&'static str, String)>,
 }
 
@@ -24,7 +24,7 @@ impl Updates {
         Self { limits, count: 0, open: None }
     }
 
-    /// Adds an update and returns the notes that it completes.
+    /// Adds an update. Returns the notes that are now complete.
     pub(super) fn add(&mut self, update: &Value) -> Vec<Map<String, Value>> {
         let kind = update["sessionUpdate"].as_str().unwrap_or_default();
         if let Some((_, name)) = CHUNKED_UPDATES.iter().find(|(piece, _)| *piece == kind) {
@@ -50,7 +50,7 @@ impl Updates {
         done.into_iter().chain(self.note(short)).collect()
     }
 
-    /// Returns a note about a requested permission and the response.
+    /// Returns a note about a request for permission and the response to it.
     pub(super) fn permission(
         &mut self,
         title: &Value,
@@ -59,10 +59,10 @@ impl Updates {
         self.note(json!({ "permission": title, "chosen": chosen }))
     }
 
-    /// Returns the note of the text collected so far.
+    /// Returns the note with the text collected so far.
     pub(super) fn flush(&mut self) -> Option<Map<String, Value>> {
         let (name, text) = self.open.take()?;
-        // Ignore an empty chunk, which some agents send before a tool call.
+        // Some agents send an empty chunk before a tool call. Ignore it.
         if text.is_empty() { None } else { self.note(json!({ name: text })) }
     }
 

@@ -1,8 +1,8 @@
-//! Responds to MCP messages. Implements the four methods that a tools-only server needs.
+//! Responds to MCP messages. Implements the four methods that a server with only tools needs.
 //!
-//! The crate `rmcp` would do this too. But it adds four more crates and enables features of chrono,
-//! rand and schemars for the whole workspace; its newest version also adds a second sha2. That is
-//! too much for a server without streams, sessions or its own messages.
+//! The crate `rmcp` could do this too. But it depends on four more crates, enables features of
+//! chrono, rand and schemars in the whole workspace, and its newest version adds a second version
+//! of sha2. That is too much for a server without streams, sessions or messages of its own.
 
 use proctor_types::ToolSpec;
 use serde::Deserialize;
@@ -11,22 +11,22 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::rpc::{self, Error, METHOD_NOT_FOUND, Message, TRIAL_OVER};
 
-/// Supported protocol versions, newest first. This server uses none of the features in which they
-/// differ.
+/// The supported protocol versions, newest first. They differ only in features that this server
+/// does not use.
 const VERSIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
 
-/// The server state shared by all connections of one program.
+/// The state of the server. All connections from one program share it.
 #[derive(Clone)]
 pub(super) struct ToolServer {
     tools: Value,
     calls: mpsc::Sender<Call>,
 }
 
-/// A tool call that was requested.
+/// A tool call that the program requested.
 pub(super) struct Call {
     pub(super) name: String,
     pub(super) arguments: Value,
-    /// Receives the text for the model. If it is dropped, the trial is over.
+    /// Where to send the text for the model. If it is dropped, the trial is over.
     pub(super) shown: oneshot::Sender<String>,
 }
 
@@ -38,7 +38,7 @@ struct CallParams {
 }
 
 impl ToolServer {
-    /// Creates the server. Calls are sent to `calls`, whose receiver runs them one after the other.
+    /// Creates the server. Calls are sent to `calls`; the receiver runs them one after another.
     pub(super) fn new(specs: &[ToolSpec], calls: mpsc::Sender<Call>) -> Self {
         let tool = |spec: &ToolSpec| {
             json!({
@@ -50,7 +50,7 @@ impl ToolServer {
         Self { tools: specs.iter().map(tool).collect(), calls }
     }
 
-    /// Returns the response to a message, or `None` for a notification.
+    /// Returns the response to a message; `None` if the message is a notification.
     pub(super) async fn handle_message(&self, body: &[u8]) -> Option<Value> {
         match Message::parse(body) {
             Ok(Message::Request { id, method, params }) => {

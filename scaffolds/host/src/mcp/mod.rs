@@ -1,4 +1,4 @@
-//! The scaffold `mcp`: a program that accesses the sandbox's tools through a Model Context Protocol
+//! The scaffold `mcp`, for a program that uses the sandbox's tools through a Model Context Protocol
 //! server.
 
 mod answer;

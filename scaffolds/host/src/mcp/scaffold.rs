@@ -29,12 +29,12 @@ use crate::{
     settings::{self, ModelAccess, Settings},
 };
 
-/// Extra time after the agent's own exit time, to read its last output.
+/// Time in addition to the agent's own exit time, in which its last output is read.
 const CLEANUP_TIME: Duration = Duration::from_secs(2);
-/// Maximum number of queued calls. Further calls wait in their connections.
+/// Maximum number of queued calls. The connections of further calls wait.
 const MAX_QUEUED_CALLS: usize = 16;
 
-/// A user's program that calls the model itself and uses the sandbox's tools.
+/// A user's program that calls the model itself and uses the tools in the sandbox.
 #[derive(Debug)]
 pub struct Mcp {
     programs: Programs,
@@ -45,10 +45,10 @@ pub struct Mcp {
 type Running<'a> = Pin<&'a mut (dyn Future<Output = Result<CommandOutput, SandboxError>> + Send)>;
 
 impl Mcp {
-    /// Creates the scaffold. `programs` stores the copies of users' programs.
+    /// Creates the scaffold. `programs` is the store for copies of users' programs.
     ///
     /// # Errors
-    /// Returns an error if the built-in data is invalid, which a test rules out.
+    /// Fails if the built-in data is invalid. A test makes sure that it isn't.
     pub fn new(programs: Programs) -> Result<Self, String> {
         let tools = ToolSet::load().map_err(|error| error.to_string())?;
         Ok(Self { programs, tools, limits: Limits::get()? })
@@ -124,7 +124,7 @@ impl Scaffold for Mcp {
         };
         let end = conversation::run(&mut peer, &mut watch, session).await;
         let done = peer.done.take();
-        // Further calls get the response that the trial is over.
+        // From now on, calls get the response that the trial is over.
         drop(peer);
         if !matches!(end, Err(EarlyEnd::Stop(_))) {
             own_sandbox::end_commands(session.sandbox()).await;
@@ -136,7 +136,7 @@ impl Scaffold for Mcp {
             }
             Err(EarlyEnd::Stop(stop)) => return Err(stop),
         };
-        // If the program was killed, its output is lost.
+        // If the program had to be killed, there is no output.
         let done = done.unwrap_or_default();
         for (name, stream) in [("stdout.log", &done.stdout), ("stderr.log", &done.stderr)] {
             session.store_evidence(name, &stream.head).await?;
@@ -145,15 +145,15 @@ impl Scaffold for Mcp {
     }
 }
 
-/// The program and its tool calls.
+/// The program and the tool calls that it makes.
 struct McpProtocol<'a> {
     running: Running<'a>,
     calls: mpsc::Receiver<Call>,
     tools: OpenTools,
     limits: &'static Limits,
-    /// Number of calls in the trial so far. Used to create call ids.
+    /// Number of calls so far in the trial. The calls' ids are based on it.
     count: u64,
-    /// The program's output after it has exited.
+    /// The output of the program, once it has exited.
     done: Option<CommandOutput>,
 }
 
@@ -193,19 +193,20 @@ impl Protocol for McpProtocol<'_> {
         let call = ToolCall { id, name, arguments: arguments.to_string() };
         let called = tokio::select! {
             called = self.tools.call(session, &call) => called?,
-            // A program that has exited no longer waits for responses, so cancel the calls that it
-            // started.
+            // Cancel a call if the program has exited, because the program no longer waits for the
+            // response.
             done = self.running.as_mut() => return self.exit(done, session).map(Some),
         };
         watch.note_activity();
-        // Ignore a client that stopped waiting.
+        // This fails if the client has stopped waiting. Ignore that.
         let _ = shown.send(called.shown);
-        // End the trial now. Otherwise, the program would keep calling the model.
+        // After a submission, end the trial at once. Otherwise, the program would continue to call
+        // the model.
         Ok(called.submitted.then_some(Finish::Submitted))
     }
 
     async fn shut_down(&mut self) -> Finish {
-        // Further calls get the response that the trial is over.
+        // From now on, calls get the response that the trial is over.
         self.calls.close();
         while self.calls.try_recv().is_ok() {}
         let done = timeout(self.limits.exit_timeout(), self.running.as_mut()).await;
@@ -213,14 +214,14 @@ impl Protocol for McpProtocol<'_> {
         agent_exited(ExitCause::Finished, "the trial had ended".into())
     }
 
-    /// Stderr is available only after the program has exited.
+    /// Returns what the program wrote to stderr. Empty until the program has exited.
     fn stderr(&self) -> Vec<u8> {
         Vec::new()
     }
 }
 
 impl McpProtocol<'_> {
-    /// Returns how the program's exit ends the trial.
+    /// Returns how the trial ended if the program has exited.
     fn exit(
         &mut self,
         done: Result<CommandOutput, SandboxError>,

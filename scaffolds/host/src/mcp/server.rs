@@ -1,5 +1,5 @@
-//! Serves MCP over HTTP ("streamable HTTP" transport). A message is a POST request and its response
-//! is JSON. Nothing is streamed, because the server sends no messages on its own.
+//! Serves MCP over HTTP (the "streamable HTTP" transport). A message is a POST request, and its
+//! response is JSON. Nothing is streamed, because the server sends no messages by itself.
 
 use std::convert::Infallible;
 
@@ -13,7 +13,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::answer::ToolServer;
 
-/// The path component of the server's URL.
+/// The path in the server's URL.
 pub(super) const PATH: &str = "/mcp";
 
 /// A running server. Dropping it stops the server and closes its connections.
@@ -25,10 +25,11 @@ impl Drop for ServerHandle {
     }
 }
 
-/// Serves a listener until the sandbox is gone. A message may have at most `most` bytes.
+/// Accepts connections from a listener until the sandbox is gone. `most` is the maximum size of a
+/// message in bytes.
 pub(super) fn serve(mut listener: Listener, tools: ToolServer, most: usize) -> ServerHandle {
     ServerHandle(tokio::spawn(async move {
-        // This task owns the set, so the connections end with it.
+        // The task owns the set of connections, so all of them end with the task.
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
@@ -47,7 +48,7 @@ async fn serve_connection(stream: SandboxStream, tools: ToolServer, most: usize)
         let tools = tools.clone();
         async move { Ok::<_, Infallible>(respond(&tools, request, most).await) }
     });
-    // Ignore errors: a client may disconnect at any time.
+    // Ignore errors, because a client may disconnect at any time.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
@@ -60,7 +61,7 @@ async fn respond(
         return empty(StatusCode::NOT_FOUND);
     }
     if request.method() != Method::POST {
-        // Other methods are for server streams and sessions, which do not exist here.
+        // The other methods are for streams and sessions, which this server does not have.
         return empty(StatusCode::METHOD_NOT_ALLOWED);
     }
     let Ok(body) = Limited::new(request.into_body(), most).collect().await else {

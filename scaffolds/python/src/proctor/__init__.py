@@ -6,7 +6,7 @@
     run.arms, run.trials
     run.frame("trials")
 
-The package needs the standard library alone. It reads runs through the ``proctor`` binary.
+The package needs only the standard library. It reads runs through the ``proctor`` binary.
 """
 
 from ._binary import binary, version

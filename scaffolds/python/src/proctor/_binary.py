@@ -18,7 +18,7 @@ from typing import Any, Optional
 from ._errors import BinaryError, error_of
 
 DISTRIBUTION = "proctor-bench"
-#: The oldest binary with everything that this package calls.
+#: The oldest version of the binary that has everything this package calls.
 OLDEST = (0, 1, 0)
 
 
@@ -60,9 +60,9 @@ def _is_executable(path: str) -> bool:
 
 
 def binary() -> str:
-    """Returns the path of the binary: from ``PROCTOR_BINARY``, beside the interpreter, or on ``PATH``.
+    """Returns the path of the binary: from ``PROCTOR_BINARY``, next to the interpreter, or on ``PATH``.
 
-    Raises BinaryError if there is none, or if its version does not fit.
+    Raises BinaryError if there is no binary, or if its version is incompatible with this package.
     """
     return _find(os.environ.get("PROCTOR_BINARY"), os.environ.get("PATH"))
 
@@ -80,7 +80,7 @@ def _check(path: str) -> None:
         raise BinaryError(f"{path} is not a `proctor` binary", hint="unset PROCTOR_BINARY")
     mine = version()
     is_older = tuple(int(number) for number in numbers.groups()) < OLDEST
-    # A wheel contains its own binary, so a different version is unintended.
+    # A wheel contains its own binary. If its version differs, that is a mistake.
     is_other = mine != "0+source" and found[1] != mine
     if is_older or is_other:
         needed = mine if is_other else f"{'.'.join(map(str, OLDEST))} or newer"
@@ -91,12 +91,12 @@ def _check(path: str) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Returns the environment of the binary. `python:` arms use this interpreter unless they name one."""
+    """Returns the environment for the binary. `python:` arms that set no interpreter use this one."""
     return {"PROCTOR_PYTHON": sys.executable, **os.environ}
 
 
 def output(arguments: Sequence[str], *, accept: Sequence[int] = (0,)) -> bytes:
-    """Runs the binary and returns its standard output. Raises a ProctorError for any other status."""
+    """Runs the binary and returns its standard output. Raises a ProctorError if its status is not in ``accept``."""
     done = subprocess.run(
         [binary(), "--quiet", *arguments],
         stdin=subprocess.DEVNULL,

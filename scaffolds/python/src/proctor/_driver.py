@@ -1,5 +1,5 @@
-"""Runs a user's function as an agent: ``python -m proctor._driver FILE FUNCTION``, started by Proctor in the agent's
-own sandbox."""
+"""Runs a user's function as an agent. Proctor starts ``python -m proctor._driver FILE FUNCTION`` in the agent's own
+sandbox."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ._session import Session, TrialOver
 
 
 def _channel() -> tuple[BinaryIO, BinaryIO]:
-    """Takes standard input and output for the protocol.
+    """Reserves standard input and output for the protocol.
 
-    What the agent, its libraries or its child processes print goes to standard error. They read an empty input.
+    If the agent, its libraries or its child processes print something, it goes to standard error. Their input is empty.
     """
     reader = os.fdopen(os.dup(0), "rb")
     writer = os.fdopen(os.dup(1), "wb")
@@ -42,7 +42,7 @@ def _load(file: str, name: str) -> Callable[[Session], Any]:
     if spec is None:
         raise ImportError(f"{file} is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    # Register the module, so that its classes can be pickled and dataclasses can resolve it.
+    # Register the module, so that its classes can be pickled and its dataclasses can be resolved.
     sys.modules[module_name] = module
     loader.exec_module(module)
     function = getattr(module, name, None)
@@ -60,12 +60,12 @@ def _load(file: str, name: str) -> Callable[[Session], Any]:
 def _leave(status: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
-    # Do not wait for threads that the agent left running.
+    # Don't wait for threads that the agent left running.
     os._exit(status)
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Runs the function and exits: 0 if it returned or the trial is over, 1 if it raised."""
+    """Runs the function and exits: with 0 if it returned or the trial is over, with 1 if it raised an exception."""
     file, name = arguments
     session = Session(*_channel())
     status = 0
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
             print(over, file=sys.stderr)
     except SystemExit as left:
         status = left.code if isinstance(left.code, int) else int(left.code is not None)
-    except BaseException:  # noqa: BLE001  Whatever an agent raises ends it, and the last line says what.
+    except BaseException:  # noqa: BLE001  Any exception ends the agent; the last line says which.
         traceback.print_exc()
         status = 1
     _leave(status)

@@ -1,4 +1,4 @@
-"""Exceptions that carry the binary's own message and hint."""
+"""Exceptions with the message and the hint from the binary."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ProctorError(Exception):
 
 
 class ConfigError(ProctorError):
-    """The configuration, an option or a path is wrong. Nothing has started."""
+    """The configuration, an option or a path is wrong. No trial was started."""
 
 
 class BinaryError(ProctorError):
@@ -33,7 +33,7 @@ class BinaryError(ProctorError):
 
 
 class IncompleteRun(ProctorError):
-    """The run has ended, but some trials have no verdict. ``run`` is that run; ``proctor.resume(run)`` continues it."""
+    """The run has ended, but some trials have no verdict. ``proctor.resume(error.run)`` continues the run."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class IncompleteRun(ProctorError):
 
 
 class EndpointError(IncompleteRun):
-    """The run is incomplete because a model's endpoint failed or rejected the requests."""
+    """The run is incomplete, because a model's endpoint failed or rejected requests."""
 
 
 _ERROR = re.compile(r"^error: (?P<what>.*?)(?=^ *hint: |\Z)", re.MULTILINE | re.DOTALL)

@@ -1,4 +1,4 @@
-"""Tables as data frames. The binary defines the columns (docs/tables.md)."""
+"""Returns tables as data frames. The binary defines the columns (docs/tables.md)."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _arrow(rows: Rows, columns: Columns) -> Any:
 
 def _pandas(rows: Rows, columns: Columns) -> Any:
     pd = _needed("pandas")
-    # Nullable types: a missing count of an unfinished trial must not become a float or zero.
+    # Use nullable types: if an unfinished trial has no count, it must not become a float or zero.
     types = {"text": "string", "integer": "Int64", "number": "Float64", "boolean": "boolean"}
     data = {
         column["name"]: pd.array(

@@ -1,4 +1,4 @@
-"""A progress bar for terminals and notebooks, from the binary's progress events."""
+"""A progress bar for terminals and notebooks, based on the binary's progress events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WIDTH = 30
 
 
 class Progress:
-    """Counts events and draws the bar. Draws nothing if the output is not interactive."""
+    """Counts events and draws the bar. If the output is not interactive, draws nothing."""
 
     def __init__(self, total: Callable[[], Optional[int]], stream: Optional[TextIO] = None) -> None:
         self._of = total
@@ -51,7 +51,7 @@ class Progress:
             self._draw()
 
     def text(self) -> str:
-        """Returns the line that the terminal shows."""
+        """Returns the current text of the bar."""
         done, resolved = len(self._graded), sum(self._graded.values())
         seconds = int(time.monotonic() - self._begun)
         bar = ""
@@ -84,7 +84,7 @@ class Progress:
         self._stream.flush()
 
     def close(self) -> None:
-        """Draws the last state."""
+        """Draws the bar for the last time."""
         if self._notebook is not None or self._terminal:
             self._draw()
         if self._terminal:
@@ -93,7 +93,7 @@ class Progress:
 
 
 def _notebook_display() -> Optional[Callable[[str], None]]:
-    # In a notebook IPython is already imported. Do not import it otherwise.
+    # In a notebook, IPython is already imported. If it isn't, don't import it.
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     if shell is None or not hasattr(shell, "kernel"):

@@ -1,4 +1,4 @@
-"""The typed results of a run. Each keeps the binary's JSON in ``data``."""
+"""The typed results of a run. Each contains the JSON from the binary in ``data``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _interval(ends: Optional[list[float]]) -> Optional[tuple[float, float]]:
 
 @dataclass(frozen=True)
 class Arm:
-    """One arm's numbers. Rates are over all planned trials."""
+    """The results of one arm. Rates are relative to all planned trials."""
 
     id: str
     name: str
@@ -30,10 +30,10 @@ class Arm:
     complete: bool
     resolved: int
     resolved_rate: float
-    #: The 95 % interval of ``resolved_rate``, clustered by task.
+    #: The 95 % confidence interval of ``resolved_rate``, clustered by task.
     interval: Optional[tuple[float, float]]
     passed_rate: float
-    #: US dollars; None if the price of any response is unknown.
+    #: In US dollars; None if the price of any response is unknown.
     cost_usd: Optional[float]
     scaffold: Optional[str]
     model: Optional[str]
@@ -60,14 +60,14 @@ class Arm:
 
 @dataclass(frozen=True)
 class TreeEntry:
-    """One path of the work directory. ``path`` is relative; bytes that are not UTF-8 are surrogate escapes."""
+    """An entry of the work directory. ``path`` is relative; bytes that are not UTF-8 are surrogate escapes."""
 
     path: str
     #: ``file``, ``dir``, ``link`` or ``other``.
     kind: str
     #: Permission bits.
     mode: int
-    #: Bytes.
+    #: Size in bytes.
     size: int
     hash: Optional[str]
     #: The target of a symbolic link.
@@ -75,7 +75,7 @@ class TreeEntry:
 
 
 class Tree(Mapping[str, TreeEntry]):
-    """The work directory after a step: entries by path, and ``read`` for their content."""
+    """The work directory after a step: a mapping of paths to entries. ``read`` returns a file's content."""
 
     def __init__(self, trial: Trial, step: Optional[int], entries: list[JSON]) -> None:
         self._trial = trial
@@ -113,7 +113,7 @@ class Tree(Mapping[str, TreeEntry]):
         return self._trial._part("file", self._step, "--path", escaped)
 
 
-#: The binary writes these bytes of a path as they are, and all others as %XX.
+#: The binary writes these characters of a path as they are, and all other bytes as %XX.
 _PLAIN = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 
 
@@ -123,7 +123,7 @@ def _path(escaped: str) -> str:
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial: a task, an arm and an attempt. Data beyond the table row is loaded on first access."""
+    """A trial: one attempt of an arm at a task. Data that is not in the table of trials is loaded on first access."""
 
     task: str
     #: The arm's name.
@@ -132,18 +132,18 @@ class Trial:
     attempt: int
     #: None until the trial has ended.
     outcome: Optional[str]
-    #: None without a verdict.
+    #: None if there is no verdict.
     resolved: Optional[bool]
     passed_rate: Optional[float]
     #: Why the task was not resolved.
     reason: Optional[str]
-    #: The trial's own limit that ended it, if any.
+    #: The limit that ended the trial, if it was one of the trial's own.
     limit: Optional[str]
     integrity: Optional[str]
     steps: Optional[int]
-    #: US dollars.
+    #: In US dollars.
     cost_usd: Optional[float]
-    #: Seconds.
+    #: In seconds.
     wall_seconds: Optional[float]
     data: JSON = field(repr=False)
     run: str = field(repr=False)
@@ -172,7 +172,7 @@ class Trial:
         arguments = ["show", "--print", part, *more]
         if step is not None:
             arguments += ["--step", str(step)]
-        # Names may start with a dash.
+        # The name may start with a dash.
         return _binary.output([*arguments, "--", self.run, self.task, self.arm_id, str(self.attempt)])
 
     def events(self) -> list[dict[str, Any]]:
@@ -202,7 +202,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Pair:
-    """The comparison of two arms by one metric."""
+    """The comparison of two arms in one metric."""
 
     a: str
     b: str
@@ -210,11 +210,11 @@ class Pair:
     #: Number of tasks for which both arms have results.
     tasks: int
     difference: Optional[float]
-    #: The 95 % interval of the difference.
+    #: The 95 % confidence interval of the difference.
     interval: Optional[tuple[float, float]]
     p_value: Optional[float]
     p_adjusted: Optional[float]
-    #: Whether the data can tell the arms apart.
+    #: Whether the data shows a difference between the arms.
     distinguishable: bool
     #: The result in one sentence.
     sentence: str
@@ -239,7 +239,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All pairs of arms. Pairs with a control arm are in ``controls``."""
+    """The comparisons of all pairs of arms. Pairs with a control arm are in ``controls``."""
 
     pairs: list[Pair]
     controls: list[Pair]
@@ -259,7 +259,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Point:
-    """One arm at one budget."""
+    """The results of one arm under one budget."""
 
     arm: str
     #: ``steps``, ``tokens``, ``cost`` or ``seconds``.
@@ -294,7 +294,7 @@ class Curve:
     """Results under smaller limits, computed from the run's snapshots."""
 
     points: list[Point]
-    #: With ``every=True``: the step at which each trial first resolves its task.
+    #: The step at which each trial first resolves its task. Only with ``every=True``.
     first_resolved: list[JSON]
     data: JSON = field(repr=False)
 

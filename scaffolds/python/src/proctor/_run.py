@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 PathLike = Union[str, "os.PathLike[str]"]
 TableName = Literal["trials", "steps", "tests"]
 
-#: Exit status of a finished run in which some trials have no verdict.
+#: Exit status if a run has ended and some trials have no verdict.
 INCOMPLETE = 3
 INTERRUPTED = 130
-#: Number of stderr lines kept for error messages.
+#: Number of lines from stderr to keep for error messages.
 TAIL = 200
 
 
@@ -39,7 +39,7 @@ class Run:
     def __init__(self, path: PathLike) -> None:
         self.path = Path(path)
         self._report: Optional[dict[str, Any]] = None
-        # Report a wrong path here and not at the first access.
+        # Report a wrong path here, not at the first access.
         self._read()
 
     def __repr__(self) -> str:
@@ -54,13 +54,13 @@ class Run:
         return self._report
 
     def refresh(self) -> Run:
-        """Clears cached results, so that the next access shows the current state of a run in progress."""
+        """Clears cached results. The next access then shows the current state of a run in progress."""
         self._report = None
         return self
 
     @property
     def report(self) -> dict[str, Any]:
-        """``proctor report --format json`` of the run."""
+        """The output of ``proctor report --format json``."""
         return self._read()
 
     @property
@@ -70,7 +70,7 @@ class Run:
 
     @property
     def remarks(self) -> list[str]:
-        """Caveats that apply to the numbers, one sentence each."""
+        """Caveats about the results, one sentence each."""
         return list(self._read().get("remarks", []))
 
     @property
@@ -102,7 +102,7 @@ class Run:
         )
 
     def compare(self, *others: Union[Run, PathLike]) -> Comparison:
-        """Compares the arms of this run and of other runs on the tasks that they share."""
+        """Compares the arms of this run and other runs, based on the tasks that they have in common."""
         runs = [str(one.path if isinstance(one, Run) else one) for one in (self, *others)]
         return Comparison.of(_binary.output_json(["compare", "--format", "json", "--", *runs]))
 
@@ -116,9 +116,9 @@ class Run:
         every: bool = False,
         arms: Iterable[str] = (),
     ) -> Curve:
-        """Computes what smaller limits would have given, without calling a model. Name one kind of limit.
+        """Computes what the results would be under smaller limits, without calling a model. Pass one kind of limit.
 
-        ``every`` finds the step at which each trial first resolves its task.
+        If ``every`` is true, also finds the step at which each trial first resolves its task.
         """
         kinds = {"steps": steps, "tokens": tokens, "cost": cost, "seconds": seconds}
         given = {kind: list(values) for kind, values in kinds.items() if values is not None}
@@ -131,7 +131,7 @@ class Run:
             arguments.append("--every")
         for pattern in arms:
             arguments += ["--arms", pattern]
-        # A run in progress exits with INCOMPLETE, but its points are valid results.
+        # The exit status of a run in progress is INCOMPLETE, but its points are valid results.
         accept = (0, INCOMPLETE)
         return Curve.of(
             _binary.output_json([*arguments, "--", str(self.path)], accept=accept)
@@ -149,7 +149,7 @@ class Run:
     def frame(self, name: TableName, to: None = None) -> Any: ...
 
     def frame(self, name: TableName, to: Optional[str] = None) -> Any:
-        """Returns a table of the run: ``trials``, ``steps`` or ``tests`` (docs/tables.md has the columns).
+        """Returns a table of the run: ``trials``, ``steps`` or ``tests`` (docs/tables.md lists the columns).
 
         ``to`` is ``arrow``, ``pandas``, ``polars`` or ``records``. The default is Arrow if pyarrow is installed, else
         a list of dictionaries.
@@ -172,11 +172,11 @@ def run(
 ) -> Run:
     """Runs a configuration and returns the run.
 
-    ``set`` overrides keys of the configuration: ``{"budget.steps": 100}``. The other options are those of
+    ``set`` overrides keys of the configuration: ``{"budget.steps": 100}``. The other parameters are options of
     ``proctor run``.
 
-    Raises ConfigError before anything starts, and IncompleteRun if some trials have no verdict: EndpointError if a
-    model's endpoint is the cause. A second Ctrl-C stops at once, as in a terminal.
+    Raises ConfigError if no trial could be started, and IncompleteRun if some trials have no verdict. If a model's
+    endpoint is the cause, this is an EndpointError. A second Ctrl-C stops immediately, as in a terminal.
     """
     arguments = ["run", os.fspath(config)]
     if out is not None:
@@ -199,13 +199,13 @@ def run(
 
 
 def resume(run: Union[Run, PathLike], *, progress: bool = True) -> Run:
-    """Continues a run: trials without a verdict are run or graded. Raises the errors of ``run``."""
+    """Continues a run: runs or grades the trials without a verdict. Raises the same errors as ``run``."""
     path = run.path if isinstance(run, Run) else Path(run)
     return _carry_out(["resume", str(path)], path, progress)
 
 
 def toml(value: Any) -> str:
-    """Returns a value as TOML writes it."""
+    """Returns a value in TOML syntax."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):
@@ -226,7 +226,7 @@ def _first(names: Sequence[str], most: int = 5) -> str:
 
 
 class _Listener:
-    """Reads the standard error of the binary: progress objects, and lines for people."""
+    """Reads the binary's standard error, which contains progress events and lines for people."""
 
     def __init__(self, out: Optional[Path], progress: bool) -> None:
         self.out = out
@@ -239,7 +239,7 @@ class _Listener:
             return None
         try:
             return len(Run(self.out).trials)
-        except Exception:  # noqa: BLE001  A bar without a total is better than no run.
+        except Exception:  # noqa: BLE001  A bar without a total is better than a failed run.
             return None
 
     def read(self, stream: Iterable[str]) -> None:
@@ -285,8 +285,8 @@ def _carry_out(arguments: Sequence[str], out: Optional[Path], progress: bool) ->
             status = process.wait()
             break
         except KeyboardInterrupt:
-            # A terminal also sends the signal to the binary. A notebook's kernel signals only this
-            # process.
+            # A terminal also sends the signal to the binary. The kernel of a notebook sends it only
+            # to this process.
             interrupted = True
             if not _shares_terminal():
                 process.send_signal(signal.SIGINT)
@@ -319,8 +319,8 @@ def _incomplete(run: Run, halted: Optional[str]) -> IncompleteRun:
     count = f"{len(missing)} of {len(run.trials)} trials have no verdict"
     hint = f"proctor.resume({str(run.path)!r}) continues"
     if of_model or halted:
-        # The binary shortens a repeated error to "same error as ...". The report contains it in
-        # full.
+        # The binary abbreviates a repeated error to "same error as ...". The report contains the
+        # whole error.
         why = of_model[0] if of_model else halted
         return EndpointError(f"{count}: {why}", run=run, hint=hint, status=INCOMPLETE)
     why = f": {faults[0]}" if faults else ""

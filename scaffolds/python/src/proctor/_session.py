@@ -1,6 +1,6 @@
-"""What an agent of yours is given: the task, the model, and the task's sandbox.
+"""The session that your agent receives: the task, the model, and the task's sandbox.
 
-``docs/python.md`` is the guide. The session speaks the protocol of ``scaffold = "process"`` (``docs/host.md``).
+``docs/python.md`` is the guide. The session uses the protocol of ``scaffold = "process"`` (``docs/host.md``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ REFUSED = -32001
 class TrialOver(BaseException):
     """The trial is over: a limit was reached, the model refused, or the agent has submitted.
 
-    It is no ``Exception``, so that an agent's ``except Exception`` does not swallow it. Let it pass.
+    This is not an ``Exception``, so that ``except Exception`` in an agent does not catch it. Don't catch it yourself.
     """
 
     def __init__(self, message: str, reason: str) -> None:
@@ -35,7 +35,7 @@ class TrialOver(BaseException):
 
 
 class Refused(Exception):
-    """The sandbox or the protocol rejected a request: no such file, too large, a wrong parameter."""
+    """The sandbox or the protocol rejected a request, for example because a file is missing or too large."""
 
 
 class EditError(Exception):
@@ -48,19 +48,19 @@ class Brief:
 
     #: The task description.
     statement: str
-    #: Working directory of commands, an absolute path in the sandbox.
+    #: The working directory of commands, as an absolute path in the sandbox.
     workdir: str
-    #: The endpoint's name for the model.
+    #: The name under which the endpoint knows the model.
     model: Optional[str]
     #: The context window in tokens.
     context_window: Optional[int]
-    #: The limits, if the budget is announced.
+    #: The limits; None if the budget is not announced.
     limits: Optional[Mapping[str, Any]]
-    #: Time limit of one command in seconds.
+    #: The time limit for one command, in seconds.
     command_seconds: float
     #: Proctor's own tools, which ``Session.call`` runs.
     tools: Sequence[Tool]
-    #: The other keys of ``[arms.settings]``.
+    #: The agent's own keys in ``[arms.settings]``.
     settings: Mapping[str, Any]
 
 
@@ -70,11 +70,11 @@ class ToolCall:
 
     id: str
     name: str
-    #: JSON text, unless the model broke the format.
+    #: The arguments as the model wrote them, which should be JSON.
     arguments: str
 
     def parsed(self) -> dict[str, Any]:
-        """Returns the arguments as a dictionary. Raises ValueError if they are something else."""
+        """Returns the arguments as a dictionary. Raises ValueError if they are not a JSON object."""
         arguments = json.loads(self.arguments or "{}")
         if not isinstance(arguments, dict):
             raise ValueError(f"the arguments of {self.name} are not an object")
@@ -88,7 +88,7 @@ class Answer:
     content: str
     tool_calls: list[ToolCall]
     finish_reason: Optional[str]
-    #: Tokens: ``input``, ``output``, ``cached``, ``reasoning`` and more.
+    #: Numbers of tokens: ``input``, ``output``, ``cached``, ``reasoning`` and more.
     usage: Mapping[str, Any]
     #: The response as a message for the next request. Append it to your messages unchanged.
     message: dict[str, Any] = field(repr=False)
@@ -122,7 +122,7 @@ class CommandResult:
 
 
 class Session:
-    """The agent's interface to its trial. Methods may be called from several threads; requests run one at a time."""
+    """The agent's interface to its trial. Any thread may call its methods; requests run one at a time."""
 
     def __init__(self, reader: BinaryIO, writer: BinaryIO) -> None:
         self._reader = reader
@@ -136,7 +136,7 @@ class Session:
 
     def _send(self, message: Mapping[str, Any]) -> None:
         line = json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=False)
-        # Lone surrogates cannot be encoded as UTF-8, but as JSON escapes.
+        # UTF-8 cannot encode lone surrogates, but JSON can escape them.
         try:
             data = line.encode()
         except UnicodeEncodeError:
@@ -190,7 +190,7 @@ class Session:
 
     @property
     def brief(self) -> Brief:
-        """The task and the limits."""
+        """What the agent may know about the task and its limits."""
         if self._brief is None:
             raise RuntimeError("the session is not open")
         return self._brief
@@ -198,10 +198,10 @@ class Session:
     def ask(
         self, messages: Iterable[Message], tools: Optional[Iterable[Tool]] = None
     ) -> Answer:
-        """Asks the model. Each response is one step.
+        """Requests a response from the model. Each response is one step.
 
-        ``messages`` and ``tools`` are in Proctor's form or in that of OpenAI's chat API. Without ``tools`` the model
-        is offered Proctor's own (``brief.tools``); with an empty list it is offered none.
+        ``messages`` and ``tools`` have Proctor's format or that of OpenAI's chat API. If ``tools`` is None, the
+        model can use Proctor's own tools (``brief.tools``). If it is an empty list, the model can use no tools.
         """
         params: dict[str, Any] = {"messages": [_message(message) for message in messages]}
         if tools is not None:
@@ -242,9 +242,9 @@ class Session:
         stdin: Optional[str] = None,
         timeout: Optional[float] = None,
     ) -> CommandResult:
-        """Runs a command in the task's sandbox: a line for ``/bin/sh -c``, or a program and its arguments.
+        """Runs a command in the task's sandbox. A string is a shell line; a list is a program and its arguments.
 
-        ``timeout`` is in seconds; ``brief.command_seconds`` is the most.
+        ``timeout`` is in seconds and at most ``brief.command_seconds``.
         """
         params: dict[str, Any] = {
             "command": command if isinstance(command, str) else list(command)
@@ -261,14 +261,14 @@ class Session:
         )
 
     def read_bytes(self, path: str, offset: int = 0) -> bytes:
-        """Returns the content of a file in the task's sandbox. Relative paths start at ``brief.workdir``."""
+        """Returns the content of a file in the task's sandbox. A relative path starts at ``brief.workdir``."""
         told = self._call("sandbox/read", path=path, offset=offset)
         if told["encoding"] == "base64":
             return base64.b64decode(told["content"])
         return str(told["content"]).encode()
 
     def read(self, path: str) -> str:
-        """Returns the content of a file as text. Bytes that are not UTF-8 are replaced."""
+        """Returns the content of a file as text. Replaces bytes that are not UTF-8."""
         return self.read_bytes(path).decode("utf-8", "replace")
 
     def write(self, path: str, content: Union[str, bytes], *, executable: bool = False) -> None:
@@ -283,7 +283,7 @@ class Session:
         )
 
     def edit(self, path: str, old: str, new: str) -> None:
-        """Replaces ``old``, which must occur exactly once, with ``new``. Raises EditError otherwise."""
+        """Replaces ``old`` with ``new``. Raises EditError unless ``old`` occurs exactly once."""
         before = self.read_bytes(path)
         count = before.count(old.encode()) if old else 0
         if count != 1:
@@ -314,10 +314,10 @@ class Session:
 
     @property
     def openai_base_url(self) -> str:
-        """The base URL of the model for clients of OpenAI's API, ``/v1`` included.
+        """The model's base URL for clients of OpenAI's API, including ``/v1``.
 
-        Each delivered response is a step, as with ``ask``. ``OPENAI_BASE_URL`` and the variables of other vendors'
-        clients are set too.
+        Each response that the client receives is a step, as with ``ask``. ``OPENAI_BASE_URL`` and the variables for
+        other vendors' clients are also set.
         """
         return self._variable("OPENAI_BASE_URL")
 
@@ -342,7 +342,7 @@ class Session:
 
 
 def scaffold(function: F) -> F:
-    """Marks the agent function for ``scaffold = "python:FILE.py:FUNCTION"``.
+    """Marks a function as the agent for ``scaffold = "python:FILE.py:FUNCTION"``.
 
         @proctor.scaffold
         def drive(session: proctor.Session) -> None: ...
@@ -362,7 +362,7 @@ def _message(message: Message) -> dict[str, Any]:
         kept = {key: message[key] for key in ("extra", "native") if message.get(key) is not None}
         calls = [_tool_call(call) for call in message.get("tool_calls") or []]
         return {"role": "assistant", "content": content, "tool_calls": calls, **kept}
-    # Newer OpenAI models call the system role "developer".
+    # Newer OpenAI models have "developer" in place of the system role.
     return {"role": "system" if role == "developer" else role, "content": content}
 
 

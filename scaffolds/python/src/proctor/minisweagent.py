@@ -1,8 +1,8 @@
-"""mini-swe-agent on a Proctor session: an environment and a model for its own ``DefaultAgent``.
+"""Connects mini-swe-agent to a Proctor session: an environment and a model for its own ``DefaultAgent``.
 
     agent = DefaultAgent(Model(session), Environment(session), **prompts)
 
-Needs ``mini-swe-agent`` and its templates; litellm is not needed.
+Requires ``mini-swe-agent`` and its templates, but not litellm.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ os.environ.setdefault("MSWEA_SILENT_STARTUP", "1")
 os.environ.setdefault("MSWEA_CONFIGURED", "true")
 os.environ.setdefault("MSWEA_GLOBAL_CONFIG_DIR", os.path.join(os.getcwd(), ".mswea"))
 
-#: The first line of a successful command that submits.
+#: If this is the first line that a successful command prints, the agent submits.
 SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
 

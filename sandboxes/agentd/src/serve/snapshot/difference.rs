@@ -18,7 +18,7 @@ impl Difference<'_> {
     }
 }
 
-/// Returns the differences directory by directory, removed entries first.
+/// Returns the differences directory by directory. Within a directory, removed entries come first.
 pub fn differences<'a>(before: &'a Table, seen: &'a Table) -> impl Iterator<Item = Difference<'a>> {
     let gone = before.folders().filter(|(path, _)| !seen.contains(path));
     let gone = gone.map(|(folder, old)| Listings::new(folder, old, &[]));
@@ -27,8 +27,8 @@ pub fn differences<'a>(before: &'a Table, seen: &'a Table) -> impl Iterator<Item
     gone.chain(there).flatten()
 }
 
-/// Two listings of one directory, traversed once in parallel. A directory may have hundreds of
-/// entries, of which a step changes only a few.
+/// Two listings of the same directory, compared in one parallel pass. A directory may have hundreds
+/// of entries, of which a step changes only a few.
 struct Listings<'a> {
     folder: &'a [u8],
     old: Peekable<Iter<'a, (Vec<u8>, EntryState)>>,

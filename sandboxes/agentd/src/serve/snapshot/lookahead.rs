@@ -1,7 +1,7 @@
-//! Looks ahead of the walk at entries of directories that the walk has not reached yet.
+//! Calls `stat` on entries of directories that the walk has not reached yet.
 //!
-//! After the first snapshot, a walk consists mainly of about five thousand `stat` calls. On two
-//! cores, a second thread that starts from the other end halves the waiting time.
+//! After the first snapshot, a walk consists mainly of about five thousand `stat` calls. With two
+//! cores, a second thread that starts from the other end halves the time.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -18,11 +18,11 @@ use rustix::{
 use super::table::{StatFingerprint, Table};
 use crate::serve::entries;
 
-/// Number of entries in the last snapshot above which a thread is worthwhile.
+/// Number of entries in the last snapshot from which a second thread is worthwhile.
 const LOOKAHEAD_MIN_ENTRIES: usize = 1000;
 
-/// Maximum number of entries to look at ahead of the walk. Each stays in memory until the walk
-/// reaches it.
+/// Maximum number of entries to read ahead of the walk. Each stays in memory until the walk reaches
+/// it.
 const MAX_HELD_ENTRIES: usize = 100_000;
 
 const STACK: usize = 128 << 10;
@@ -30,7 +30,7 @@ const STACK: usize = 128 << 10;
 const FOLDER_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// A directory's identity and its entries by name, at the time of the look-ahead.
+/// A directory's identity and its entries by name, when the look-ahead read them.
 struct FolderEntries {
     identity: (u64, u64),
     entries: HashMap<Vec<u8>, StatFingerprint>,
@@ -48,8 +48,8 @@ struct WalkProgress {
 pub struct Lookahead(Mutex<WalkProgress>);
 
 impl Lookahead {
-    /// Runs a walk, with a thread that looks ahead if the tree is large. The walk also works if the
-    /// thread cannot be started.
+    /// Runs a walk. If the tree is large, a second thread looks ahead. If that thread cannot be
+    /// started, the walk runs without it.
     pub fn walk_with_lookahead<T>(
         &self,
         root: Option<&OwnedFd>,
@@ -70,8 +70,8 @@ impl Lookahead {
         })
     }
 
-    /// Marks a directory as reached by the walk. Returns its entries if the thread looked at them
-    /// and the directory is still the same.
+    /// Marks a directory as reached by the walk. Returns its entries if the thread has read them
+    /// and the path still refers to the same directory.
     pub fn mark_reached(
         &self,
         path: &[u8],
@@ -83,7 +83,8 @@ impl Lookahead {
         looked.map(|looked| looked.entries).unwrap_or_default()
     }
 
-    /// Goes from the last name to the first, unlike the walk.
+    /// Reads directories from the first path to the last, because the walk goes from the last to
+    /// the first.
     fn stat_ahead(&self, root: &OwnedFd, before: &Table) {
         let mut held = 0;
         for (path, listing) in before.folders() {
@@ -96,7 +97,7 @@ impl Lookahead {
                     continue;
                 }
             }
-            // The walk will encounter and report any error.
+            // If there is an error, the walk will encounter and report it.
             let Ok(looked) = stat_entries(root, path) else { continue };
             held += listing.len();
             let mut state = self.state();

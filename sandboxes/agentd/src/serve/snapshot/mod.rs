@@ -28,18 +28,18 @@ use super::{refusal::refuse, server::Server, stream::Stream};
 /// Bytes of the reply's frame that are reserved for everything except the manifest.
 const REPLY_MARGIN_BYTES: usize = 1024;
 
-/// Maximum number of changes in the reply itself, if they fit.
+/// Maximum number of changes in the reply itself. Also, they must fit in its frame.
 const MAX_INLINE_CHANGES: usize = 4096;
 
 /// Buffered manifest lines are sent once they exceed this many bytes.
 const PAGE_BYTES: usize = 256 << 10;
 
-/// Walks the root, sends content that this connection has not sent, and replies with the difference
-/// from the last snapshot. A rejected or cancelled snapshot is discarded, and the next one sends
-/// everything again.
+/// Walks the root, sends content that was not yet sent over this connection, and replies with the
+/// difference from the last snapshot. If the snapshot is rejected or cancelled, its state is
+/// discarded, and the next one sends the same content again.
 ///
-/// The content of a tree never makes its snapshot fail, because the trial would lose all its work.
-/// Entries that cannot be walked or read are reported, and the rest is captured.
+/// No content of a tree makes its snapshot fail, because the trial would then lose all its work.
+/// The reply lists entries that cannot be walked or read, and the rest is captured.
 pub fn snapshot(
     server: &Server,
     stream: &Stream,
@@ -97,8 +97,8 @@ pub fn snapshot(
     }
 }
 
-/// Walks the root and replies with what changed after a given time. File contents are not read, and
-/// the tables of snapshots are not affected. A missing root has no changes.
+/// Walks the root and replies with what changed after a given time. Reads no file contents and does
+/// not affect the tables of the snapshots. If the root is missing, there are no changes.
 pub fn changes(
     server: &Server,
     stream: &Stream,
@@ -134,9 +134,9 @@ pub fn changes(
     Ok(Reply::Snapshot(reply))
 }
 
-/// Puts the difference into the reply. If it may not fit in a frame, it is sent on `RESULTS` as
-/// JSON lines: an object is a changed entry, a string is a removed path. It is written entry by
-/// entry, because a list of all entries in addition to the tables would need memory that a full
+/// Puts the difference into the reply. If it may not fit in a frame, sends it on `RESULTS` as JSON
+/// lines: an object is a changed entry, and a string is a removed path. Entries are written one at
+/// a time, because a list of all entries in addition to the tables would need memory that a full
 /// sandbox does not have.
 fn send_difference(
     server: &Server,

@@ -1,4 +1,4 @@
-//! The entries that a walk found.
+//! The entries that a walk has seen.
 
 use std::{
     collections::BTreeMap,
@@ -10,12 +10,12 @@ use rustix::fs::Stat;
 
 use crate::serve::entries;
 
-/// The slowest clock tick of file systems. A file that changes twice within one tick has the same
-/// times after both changes.
+/// The longest clock tick among file systems. If a file changes twice within one tick, its times
+/// are the same after both changes.
 const TICK: Duration = Duration::from_millis(50);
 
-/// The result of a walk: a listing per directory, by the directory's path relative to the root. A
-/// single map with a path per entry took longer than walking the disk.
+/// The result of a walk: a listing for each directory, keyed by the directory's path relative to
+/// the root. A single map with a full path per entry took longer to build than the walk itself.
 #[derive(Default)]
 pub struct Table(BTreeMap<Vec<u8>, Listing>);
 
@@ -41,14 +41,14 @@ impl Table {
         self.0.insert(folder.to_vec(), listing);
     }
 
-    /// Keeps only the entries that changed after a given time.
+    /// Keeps only the entries that changed after `since`.
     pub fn keep_changed_after(&mut self, since: ChangeTime) {
         for listing in self.0.values_mut() {
             listing.retain(|(_, seen)| seen.witness.changed > since);
         }
     }
 
-    /// Keeps the earlier entries of a directory that was not walked completely.
+    /// For a directory that was not walked completely, keeps the entries from the last snapshot.
     pub fn keep_known(&mut self, before: &Self, folder: &[u8]) {
         let from = before.0.range(folder.to_vec()..);
         let known = from.take_while(|(path, _)| path.starts_with(folder));
@@ -63,7 +63,7 @@ impl Table {
     }
 }
 
-/// Returns whether a path is the directory or below it.
+/// Returns whether a path is `folder` or below it.
 pub(super) fn is_within(path: &[u8], folder: &[u8]) -> bool {
     let rest = path.strip_prefix(folder);
     folder.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
@@ -76,7 +76,7 @@ pub struct EntryState {
     pub link: Option<Vec<u8>>,
 }
 
-/// Metadata that must be equal for a file to count as unchanged without being read.
+/// A file's metadata. If it is unchanged, the file counts as unchanged and is not read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct StatFingerprint {
     pub kind: EntryKind,
@@ -85,8 +85,8 @@ pub struct StatFingerprint {
     inode: u64,
     pub changed: ChangeTime,
     modified: (i64, u64),
-    /// Whether the times were already in the past when the file was checked. A file younger than
-    /// one tick is read again next time.
+    /// Whether the file's times were already at least one tick old when the file was checked. If
+    /// not, the file is read again next time.
     settled: bool,
 }
 
@@ -113,8 +113,8 @@ impl StatFingerprint {
         Self { settled: true, ..*self } == Self { settled: true, ..*other }
     }
 
-    /// Sets the size that was actually read. If it differs, the file is being written, so it is
-    /// read again next time.
+    /// Sets the size that was actually read. If it differs from the size in `stat`, the file is
+    /// being written, so it is read again next time.
     pub fn with_size(self, size: u64) -> Self {
         Self { size, settled: self.settled && self.size == size, ..self }
     }
@@ -130,7 +130,7 @@ impl EntryState {
         Self { witness, hash, link }
     }
 
-    /// Returns whether the earlier content is still what a read would return now.
+    /// Returns whether reading the file now would return the same content as before.
     pub fn is_still_valid(&self, now: &StatFingerprint) -> bool {
         self.witness.settled && StatFingerprint { settled: true, ..*now } == self.witness
     }
@@ -139,7 +139,7 @@ impl EntryState {
         self.witness.kind == EntryKind::Dir
     }
 
-    /// Returns whether this is a file whose content was not captured.
+    /// Returns whether this is a file without captured content.
     pub fn lacks_content(&self) -> bool {
         self.witness.kind == EntryKind::File && self.hash.is_none()
     }

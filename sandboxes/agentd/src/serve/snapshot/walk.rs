@@ -30,18 +30,18 @@ const FILE_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// Maximum path length in bytes. Directories with a longer path are listed but not walked. The
-/// limit is twice what a program can name at once. Without it, a chain of directories would have
+/// Maximum path length in bytes: twice what a program can name at once. Directories with longer
+/// paths are listed but not walked. Without this limit, a deep chain of directories would have
 /// quadratic cost.
 const PATH_LIMIT: usize = 8 << 10;
 
-/// Maximum bytes of all paths: enough for a quarter of a million paths of usual length.
+/// Maximum total size of all paths in bytes: enough for about 250,000 paths of typical length.
 const PATHS_LIMIT: usize = 24 << 20;
 
 /// Files up to this size are still sent after larger ones have used up the content limit.
 const SMALL_FILE_BYTES: u64 = 64 << 10;
 
-/// Maximum number of directories listed as not walked. Beyond it, the walk ends.
+/// Maximum number of directories to report as not walked. The walk ends at this number.
 const MAX_UNWALKED: usize = 100;
 
 pub struct Walk<'a> {
@@ -54,12 +54,12 @@ pub struct Walk<'a> {
     pub seen: Table,
     /// Number of entries seen.
     pub entries: u64,
-    /// Directories that were
+    /// Directories that were not walked completely.
     pub unwalked: Vec<Vec<u8>>,
     pub new_hashes: HashSet<[u8; 32]>,
     pub path_bytes: usize,
     pub content_bytes: u64,
-    /// Whether files are read or only checked.
+    /// Whether to read files or only check their metadata.
     pub reads: bool,
 }
 
@@ -90,7 +90,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// A directory on the current path, and its entries that are still to be entered.
+/// A directory on the current path, and its subdirectories that are still to be walked.
 struct Level {
     identity: (u64, u64),
     /// Length of the directory's path.
@@ -98,7 +98,7 @@ struct Level {
     folders: Vec<Vec<u8>>,
 }
 
-/// Why the walk, a directory or a file cannot be continued.
+/// Why the walk of an entry, or the whole walk, stopped.
 enum StopReason {
     /// This entry cannot be walked or read, but the others can.
     Here,
@@ -115,8 +115,8 @@ impl From<Errno> for StopReason {
 }
 
 impl Walk<'_> {
-    /// Walks with one open directory and `..` instead of recursion, so depth costs neither stack
-    /// nor descriptors.
+    /// Walks with one open directory and `..` instead of recursion, so that deep trees exhaust
+    /// neither the stack nor the descriptors.
     pub fn walk_tree(&mut self, top: &OwnedFd) -> Result<(), Refusal> {
         let failed = |error| from_errno(error, &self.request.root);
         let device = fstat(top).map_err(failed)?.st_dev;
@@ -143,7 +143,7 @@ impl Walk<'_> {
                     Ok(None) => {}
                     Err(stop) => {
                         if !self.record_unwalked(&path, stop)? {
-                            // Report only the topmost unfinished directory. It stands for
+                            // Report only the topmost directory that is not finished. This covers
                             // everything below it.
                             let open = levels.iter().find(|level| !level.folders.is_empty());
                             if let Some(level) = open {
@@ -165,7 +165,7 @@ impl Walk<'_> {
                         folder = found;
                         break;
                     }
-                    // The directory was moved meanwhile, so the rest of it is inaccessible.
+                    // The directory was moved meanwhile, so what is left of it is inaccessible.
                     Err(_) => {
                         if levels.pop().is_some_and(|lost| !lost.folders.is_empty()) {
                             self.unwalked.push(path.clone());
@@ -207,14 +207,14 @@ impl Walk<'_> {
         let listed = self.check_entries((folder, &looked), path, names, &mut listing);
         self.seen.put(path, listing);
         let mut folders = listed?;
-        // The last one is entered first. Known entries come before new ones, so that the limits cut
-        // off masses of new files.
+        // The walk takes directories from the end. It enters known ones before new ones, so that
+        // the limits cut off masses of new files.
         folders.sort_by_key(|(known, _)| *known);
         let folders = folders.into_iter().map(|(_, name)| name).collect();
         Ok(Level { identity, length: path.len(), folders })
     }
 
-    /// Reads one entry of a directory outside of a walk; `None` if it cannot be read.
+    /// Reads a directory entry outside of a walk. Returns `None` if the entry cannot be read.
     pub fn read_entry(
         &mut self,
         folder: &OwnedFd,
@@ -266,7 +266,8 @@ impl Walk<'_> {
         Ok(folders)
     }
 
-    /// Checks one entry, whose path has the given length; `None` if it is gone.
+    /// Checks the entry `name`, whose path has the given length. Returns `None` if the entry is
+    /// gone.
     fn check_entry(
         &mut self,
         (folder, looked): (&OwnedFd, Option<&StatFingerprint>),
@@ -301,12 +302,12 @@ impl Walk<'_> {
         Ok(seen)
     }
 
-    /// Returns whether the content of a file that was not captured last time would be captured now.
+    /// Returns whether a file whose content was not captured last time is small enough now.
     fn can_capture_now(&self, old: &EntryState, now: &StatFingerprint) -> bool {
         old.lacks_content() && now.size <= self.limit()
     }
 
-    /// Returns the current maximum size of files to send.
+    /// Returns the maximum size of a file to send. The limit decreases as the total grows.
     fn limit(&self) -> u64 {
         let (file, all) = (self.request.file_limit, self.request.content_limit);
         match self.content_bytes {
@@ -380,8 +381,8 @@ impl Walk<'_> {
         self.read_large(&file, witness)
     }
 
-    /// Hashes a file first and then reads it again to send it, because a sandbox with full memory
-    /// cannot buffer it.
+    /// Hashes a file, and then reads it again to send it. A sandbox with full memory could not
+    /// buffer it.
     fn read_large(
         &mut self,
         file: &OwnedFd,
@@ -408,8 +409,8 @@ impl Walk<'_> {
         }
         rustix::fs::seek(file, SeekFrom::Start(0))?;
         self.send_length(size)?;
-        // Its length has already been sent. If the file changes meanwhile, the captured content is
-        // what was sent, truncated or padded to that length.
+        // The file's length has already been sent. If the file changes meanwhile, the content is
+        // truncated or padded to that length, and this is the content that counts as captured.
         let (mut left, mut hasher) = (size, blake3::Hasher::new());
         let sent = read_chunks(file, u64::MAX, |piece| {
             let piece = &piece[..piece.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
@@ -454,8 +455,8 @@ impl Walk<'_> {
     }
 }
 
-/// Opens a subdirectory; `None` if it is gone or if another file system is mounted there, which
-/// does not belong to the work directory.
+/// Opens a subdirectory. Returns `None` if it is gone, or if another file system is mounted there:
+/// that does not belong to the work directory.
 fn open(folder: &OwnedFd, name: &[u8], device: u64) -> Result<Option<OwnedFd>, StopReason> {
     match none_if_missing(openat(folder, name, FOLDER_FLAGS, Mode::empty())) {
         Ok(Some(inner)) if fstat(&inner)?.st_dev == device => Ok(Some(inner)),
@@ -464,8 +465,8 @@ fn open(folder: &OwnedFd, name: &[u8], device: u64) -> Result<Option<OwnedFd>, S
     }
 }
 
-/// Returns to the parent. If the child was moved meanwhile, finds the parent again from the root,
-/// without following links.
+/// Returns to the parent directory. If the child was moved meanwhile, opens the parent from the
+/// root again, without following links.
 fn open_parent(
     top: &OwnedFd,
     folder: &OwnedFd,
@@ -509,7 +510,7 @@ fn read_chunks(
     }
 }
 
-/// Returns `None` for an entry that vanished since it was listed. All other errors are returned.
+/// Returns `None` if the entry has vanished since it was listed. Passes on all other errors.
 fn none_if_missing<T>(result: Result<T, Errno>) -> Result<Option<T>, Errno> {
     match result {
         Ok(value) => Ok(Some(value)),

@@ -1,4 +1,4 @@
-//! A minimal host that uses only the wire crate, so that tests check the agent's frames.
+//! A minimal host that uses only the wire crate. It lets tests check the agent's frames.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failure here fails a test")]
 
@@ -25,7 +25,7 @@ pub struct Agent {
     input: Option<ChildStdin>,
     frames: Receiver<Frame>,
     next: u32,
-    /// Frames for streams that are not being read at the moment.
+    /// Frames of other streams than the one being read.
     aside: HashMap<u32, Vec<Frame>>,
 }
 
@@ -53,7 +53,7 @@ impl Agent {
         agent
     }
 
-    /// Starts the program and checks its hello; sends nothing.
+    /// Starts the program and checks its hello. Sends nothing.
     pub fn spawn(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut output = child.stdout.take().unwrap();
@@ -111,19 +111,19 @@ impl Agent {
         }
     }
 
-    /// Returns the remaining frames that arrived on a stream before the agent exited.
+    /// Returns the frames of a stream that arrived before the agent exited and were not read.
     pub fn unread(&mut self, stream: u32) -> Vec<Frame> {
         let mut frames = self.aside.remove(&stream).unwrap_or_default();
         frames.extend(self.frames.iter().filter(|frame| frame.stream == stream));
         frames
     }
 
-    /// Returns any frame that arrives within the time.
+    /// Returns the next frame of any stream, or `None` if none arrives within the time.
     pub fn any_frame(&mut self, within: Duration) -> Option<Frame> {
         self.frames.recv_timeout(within).ok()
     }
 
-    /// Reads a stream to its reply, granting credit for everything received.
+    /// Reads a stream up to its reply, granting credit for everything received.
     pub fn read_to_reply(&mut self, stream: u32) -> Response {
         let mut channels: [Vec<u8>; 4] = Default::default();
         loop {
@@ -141,7 +141,7 @@ impl Agent {
                     let reply = frame.parse().unwrap();
                     return Response { reply, stdout, stderr, results };
                 }
-                other => panic!("{other:?} from an agent"),
+                other => panic!("unexpected frame from the agent: {other:?}"),
             }
         }
     }
@@ -206,7 +206,7 @@ impl Agent {
         self.input = None;
     }
 
-    /// Waits for the exit status, for at most [`TEST_TIMEOUT`].
+    /// Waits for the agent to exit, for at most [`TEST_TIMEOUT`], and returns its status.
     pub fn wait_for_exit(&mut self) -> ExitStatus {
         let start = Instant::now();
         loop {
@@ -245,7 +245,7 @@ pub fn raw_path(path: impl AsRef<Path>) -> RawPath {
     RawPath::new(path.as_ref().as_os_str().as_encoded_bytes())
 }
 
-/// Returns whether any process on this machine has the word among its arguments.
+/// Returns whether any process on this machine has `word` among its arguments.
 pub fn is_running(word: &str) -> bool {
     std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
         let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();

@@ -1,4 +1,4 @@
-# Write garbage to every inherited descriptor, abstract socket and descriptor of other processes.
+# Write garbage to every inherited descriptor, abstract socket and other process's descriptor.
 for n in range(3, 1024):
     try:
         os.write(n, b"\xff" * 64)

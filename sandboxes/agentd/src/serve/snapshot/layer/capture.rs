@@ -27,7 +27,7 @@ use super::{
 };
 use crate::serve::{refusal::refuse, server::Server, stream::Stream};
 
-/// Maximum length of an engine's list, in bytes.
+/// Maximum size of the container engine's list of written paths, in bytes.
 const WRITTEN_LIMIT: usize = 64 << 20;
 
 /// Replies with the state outside the work directory, or with the reason why it cannot be captured.
@@ -37,11 +37,11 @@ pub fn capture_layer(
     request: &LayerRequest,
 ) -> Result<Reply, Refusal> {
     let written = if request.listed { Some(receive_written(server, stream)?) } else { None };
-    // Handle one request at a time, and none during a snapshot: both track which contents were
-    // sent.
+    // Handle one request at a time, and none during a snapshot, because both track which content
+    // was sent.
     let mut sent = server.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
-    // Check processes before listing files, because a process that runs now could write while the
-    // list is made.
+    // Check processes before listing files. A process that is running now could still write during
+    // the listing.
     let beside = NonFileState::capture();
     let listed = list_written(request, written.as_ref(), &beside.mounts);
     if request.fresh {
@@ -117,11 +117,13 @@ fn receive_written(server: &Server, stream: &Stream) -> Result<ContainerDiff, Re
         text.extend_from_slice(&piece);
     }
     serde_json::from_slice(&text)
-        .map_err(|error| refuse(RefusalKind::BadRequest, format!("what was written: {error}")))
+        .map_err(|error| {
+            refuse(RefusalKind::BadRequest, format!("the list of written paths: {error}"))
+        })
 }
 
-/// Reads what changed, and sends content that this connection has not sent. The inner error is the
-/// reason why the state cannot be captured.
+/// Reads the changed entries, and sends content that was not yet sent over this connection. The
+/// inner error is the reason why the state cannot be captured.
 fn read_contents(
     server: &Server,
     stream: &Stream,
@@ -136,7 +138,7 @@ fn read_contents(
         fresh: false,
         skip: Vec::new(),
         file_limit: request.file_limit,
-        // The limit was checked before reading.
+        // `find_changes` has already checked the content limit.
         content_limit: 0,
         entry_limit: request.entry_limit,
     };

@@ -1,4 +1,4 @@
-//! Computes the differences from the agent's start.
+//! Computes what changed since the agent started.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -9,14 +9,14 @@ use super::{
     paths::{ancestors, display},
 };
 
-/// Paths that differ from the start.
+/// The paths that changed since the agent started.
 #[derive(Default)]
 pub(super) struct Changes {
     pub changed: Vec<Vec<u8>>,
     pub removed: BTreeSet<Vec<u8>>,
 }
 
-/// Returns the differences, or the reason why they cannot be captured.
+/// Returns the changes, or the reason why they cannot be captured.
 pub(super) fn find_changes(
     base: &WrittenEntries,
     listed: &WrittenEntries,
@@ -33,7 +33,7 @@ pub(super) fn find_changes(
             }
             continue;
         };
-        // Everything below a recreated directory has to be recreated too.
+        // If a directory was recreated, everything below it counts as changed.
         let is_below = || ancestors(path).any(|folder| replaced.contains(folder));
         if before.is_some_and(|before| before.same_as(now)) && !is_below() {
             continue;

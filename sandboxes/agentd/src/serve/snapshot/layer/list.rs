@@ -22,7 +22,8 @@ use crate::serve::entries;
 /// The extended attribute of an overlay directory that hides the directory below it.
 const OPAQUE: &str = "user.overlay.opaque";
 
-/// Maximum bytes of all paths and link targets, which the agent keeps in memory and sends as JSON.
+/// Maximum total size of all paths and link targets in bytes. The agent keeps them in memory and
+/// sends them as JSON.
 const PATHS_LIMIT: u64 = 8 << 20;
 
 /// Entries by path, relative to `/`.
@@ -38,7 +39,7 @@ pub(super) enum EntrySource {
 
 #[derive(Clone, Copy)]
 pub(super) struct WrittenEntry {
-    /// `None` if an entry of a lower layer was deleted.
+    /// `None` if the entry only marks a deleted entry of a lower layer.
     pub witness: Option<StatFingerprint>,
     pub owner: (u32, u32),
     pub place: EntrySource,
@@ -55,7 +56,8 @@ impl WrittenEntry {
         Self { witness: Some(StatFingerprint::new(stat)), owner, place, replaced: false }
     }
 
-    /// Returns whether the entry is unchanged. Changes in a directory are visible in its entries.
+    /// Returns whether the entry is unchanged. For a directory, compares only its metadata: changes
+    /// inside it show up in its entries.
     pub(super) fn same_as(&self, now: &Self) -> bool {
         let (Some(before), Some(after)) = (&self.witness, &now.witness) else { return false };
         let same = (self.owner, self.replaced) == (now.owner, now.replaced);
@@ -68,7 +70,7 @@ impl WrittenEntry {
     }
 }
 
-/// Lists what was written. The error is the reason why it is unknown.
+/// Lists what was written. The error is the reason why the list is unavailable.
 pub(super) fn list_written(
     request: &LayerRequest,
     written: Option<&ContainerDiff>,
@@ -85,7 +87,7 @@ pub(super) fn list_written(
                 list.walk(upper, &repository, EntrySource::Upper)?;
             }
         }
-        (None, None) => return Err("the back end cannot list a sandbox's writes".to_owned()),
+        (None, None) => return Err("the back end cannot list written paths".to_owned()),
     }
     for mount in writable_mounts(mounts) {
         list.add_mount(&root, &mount)?;
@@ -113,7 +115,7 @@ impl WrittenList {
         }
     }
 
-    /// Returns whether a path is not covered by the work directory's snapshots.
+    /// Returns whether to list a path, because the work directory's snapshots do not cover it.
     fn includes(&self, path: &[u8]) -> bool {
         !is_within(path, &self.workdir)
             || self.repositories.iter().any(|repository| is_within(path, repository))
@@ -132,7 +134,7 @@ impl WrittenList {
         Ok(())
     }
 
-    /// Adds everything below a directory of `top` on the same file system.
+    /// Adds everything that is below the directory `start` of `top` and on the same file system.
     fn walk(&mut self, top: &OwnedFd, start: &[u8], place: EntrySource) -> Result<(), String> {
         let most = usize::try_from(self.limit).unwrap_or(usize::MAX);
         let mut folders = vec![start.to_vec()];
@@ -140,8 +142,8 @@ impl WrittenList {
         while let Some(path) = folders.pop() {
             let folder = match open(top, &path, FOLDER_FLAGS) {
                 Ok(folder) => folder,
-                // The directory was removed after it was listed, or it is a repository of the work
-                // directory that was never written to.
+                // The directory was removed after it was listed, or it is a repository in the work
+                // directory to which nothing was written.
                 Err(Errno::NOENT | Errno::NOTDIR) => continue,
                 Err(error) => return Err(cannot_examine_message(&path, error)),
             };
@@ -174,7 +176,7 @@ impl WrittenList {
                     Err(Errno::NOENT) => continue,
                     Err(error) => return Err(cannot_examine_message(&full, error)),
                 };
-                // Skip it: another file system is mounted there.
+                // Another file system is mounted there, so skip the entry.
                 if stat.st_dev != device {
                     continue;
                 }
@@ -191,7 +193,7 @@ impl WrittenList {
         Ok(())
     }
 
-    /// Adds the paths that an engine lists.
+    /// Adds the paths in the container engine's list.
     fn add_listed(&mut self, root: &OwnedFd, written: &ContainerDiff) -> Result<(), String> {
         let gone: HashSet<&[u8]> =
             written.gone.iter().map(|path| trim_slashes(path.as_bytes())).collect();
@@ -233,13 +235,13 @@ impl WrittenList {
         Ok(())
     }
 
-    /// Adds a separate file system, or a file that is a mount point.
+    /// Adds a separately mounted file system, or a single file that is a mount point.
     fn add_mount(&mut self, root: &OwnedFd, at: &[u8]) -> Result<(), String> {
         if at.is_empty() || !self.includes(at) {
             return Ok(());
         }
         let (parent, name) = split(at);
-        // Skip a mount that another mount hides.
+        // Another mount hides this one, so skip it.
         let Ok(folder) = open(root, parent, PARENT_FLAGS) else { return Ok(()) };
         let Ok(stat) = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) else { return Ok(()) };
         match entries::kind(&stat) {

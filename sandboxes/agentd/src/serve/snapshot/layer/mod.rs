@@ -1,8 +1,8 @@
 //! Captures what changed outside the work directory since the agent started.
 //!
-//! Walking the whole root would take longer than a step. Only written paths are checked: the upper
-//! directory of a native sandbox's overlay or the paths that an engine lists, plus the other
-//! writable mounts, such as `/dev/shm`, which contain little.
+//! Walking the whole root would take longer than a step. So the agent checks only written paths:
+//! those in the upper directory of a native sandbox's overlay, or those that the container engine
+//! lists. It also checks the other writable mounts, such as `/dev/shm`, which contain little.
 
 mod capture;
 mod changes;

@@ -4,7 +4,7 @@ use proctor_wire::RawPath;
 
 use super::paths::trim_slashes;
 
-/// File systems that show kernel state.
+/// File systems that contain only kernel state.
 const KERNEL_FILE_SYSTEMS: [&str; 11] = [
     "bpf",
     "cgroup",
@@ -19,7 +19,7 @@ const KERNEL_FILE_SYSTEMS: [&str; 11] = [
     "tracefs",
 ];
 
-/// Returns the mount points of writable mounts, except the root.
+/// Returns the paths of all writable mounts except the root and kernel file systems.
 pub(super) fn writable_mounts(mountinfo: &[u8]) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     for line in mountinfo.split(|&byte| byte == b'\n') {

@@ -1,13 +1,14 @@
-//! State besides files: processes, mounts and System V objects.
+//! State that is not in files: processes, mounts and System V objects.
 
 use std::collections::BTreeSet;
 
 use crate::serve::{proc_file, processes};
 
-/// Objects that outlive their processes. Each is a file of `/proc/sysvipc` with a header line.
+/// Kinds of objects that outlive their processes. `/proc/sysvipc` has a file for each kind, which
+/// starts with a header line.
 const SYSTEM_V: [&str; 3] = ["msg", "sem", "shm"];
 
-/// Maximum number of processes listed in a reason.
+/// Maximum number of processes to name in the reason.
 const MAX_NAMED_PROCESSES: usize = 3;
 
 /// State that is not stored in files.
@@ -32,7 +33,7 @@ impl NonFileState {
         }
     }
 
-    /// Returns a reason if there is state that cannot be restored.
+    /// If there is state that cannot be restored, returns the reason why.
     pub(super) fn unrestorable_since(&self, start: &Self) -> Option<String> {
         let new: Vec<i32> = self.processes.difference(&start.processes).copied().collect();
         if !new.is_empty() {

@@ -1,4 +1,4 @@
-//! Opens directories of a sandbox without following links.
+//! Opens directories in a sandbox without following links.
 
 use std::{os::fd::OwnedFd, sync::OnceLock};
 
@@ -16,11 +16,11 @@ static UPPER: OnceLock<OwnedFd> = OnceLock::new();
 
 /// Stores the upper directory of this sandbox's overlay.
 pub fn remember_upper(upper: OwnedFd) {
-    // The value is set only once, because a sandbox has only one root.
+    // Ignore a second value, because a sandbox has only one root.
     let _ = UPPER.set(upper);
 }
 
-/// Returns the upper directory, if there is one.
+/// Returns the upper directory, or `None` if the sandbox has no overlay of its own.
 pub(super) fn upper() -> Option<&'static OwnedFd> {
     UPPER.get()
 }

@@ -1,16 +1,16 @@
-//! The state outside the work directory that the agent keeps between requests.
+//! The state that the agent keeps between captures of what changed outside the work directory.
 
 use std::collections::HashMap;
 
 use super::{super::table::EntryState, list::WrittenEntries, non_file_state::NonFileState};
 
-/// The state kept between requests.
+/// The state kept between captures.
 #[derive(Default)]
 pub struct LayerState {
-    /// The state at the agent's start; `None` if it was not recorded.
+    /// The written entries at the agent's start; `None` if they were not recorded.
     pub(super) base: Option<WrittenEntries>,
     pub(super) beside: NonFileState,
-    /// Entries whose content was read, by path.
+    /// The entries that the last capture read, by path.
     pub(super) read: HashMap<Vec<u8>, EntryState>,
     /// The hash of the last reply.
     pub(super) told: Option<[u8; 32]>,
