@@ -21,7 +21,9 @@ pub(crate) fn to_chat_request(request: &Value) -> Result<Value, String> {
     }
     for (index, tool) in request["tools"].as_array().into_iter().flatten().enumerate() {
         if !tool["name"].is_string() || tool["input_schema"]["type"] != "object" {
-            return Err(format!("tools.{index}: expected a name and an input_schema of type object"));
+            return Err(format!(
+                "tools.{index}: expected a name and an input_schema of type object"
+            ));
         }
     }
     let mut out = Vec::new();

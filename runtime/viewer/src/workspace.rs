@@ -118,7 +118,8 @@ fn open_file(tree: &Tree, blobs: &Blobs, path: &str) -> Result<Option<OpenedFile
     };
     let mut opened = OpenedFile { path: path.to_owned(), hash, ..OpenedFile::default() };
     if !blobs.has(&opened.hash) {
-        opened.why_not = "Unchanged file from the environment: only its hash is recorded.".to_owned();
+        opened.why_not =
+            "Unchanged file from the environment: only its hash is recorded.".to_owned();
         return Ok(Some(opened));
     }
     let bytes = blobs.get(&opened.hash)?;

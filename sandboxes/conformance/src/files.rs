@@ -145,8 +145,11 @@ async fn modes_are_set_and_kept(fixture: &Fixture<'_>) -> Outcome {
         [(None, 0o644), (Some(0o751), 0o751), (None, 0o751), (Some(0o400), 0o400)]
     {
         fixture.handle.write(&file, b"#!/bin/sh\n", asked).await?;
-        let found =
-            fixture.handle.stat(&file).await?.ok_or_else(|| check_failed("the file is not there"))?;
+        let found = fixture
+            .handle
+            .stat(&file)
+            .await?
+            .ok_or_else(|| check_failed("the file is not there"))?;
         ensure!(found.mode & 0o7777 == expected, "mode {asked:?} resulted in {:o}", found.mode);
     }
     Ok(())

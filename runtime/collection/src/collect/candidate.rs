@@ -95,7 +95,9 @@ impl CandidateContext<'_> {
             }
             if back == gone {
                 let what = leaks.first().map(ToString::to_string).unwrap_or_default();
-                let why = format!("the remaining code contains copies of everything to be removed; {what}");
+                let why = format!(
+                    "the remaining code contains copies of everything to be removed; {what}"
+                );
                 return Err(StopReason::Reject("leak_check", why));
             }
             removal.extracted.restore(&back);

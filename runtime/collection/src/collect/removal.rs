@@ -69,7 +69,10 @@ impl CandidateContext<'_> {
             };
             let extracted = extract(&others.tops, graph, &self.objects, &bounds);
             if extracted.all().is_empty() {
-                refused.push((name, "other tests or imports need everything that would be removed".to_owned()));
+                refused.push((
+                    name,
+                    "other tests or imports need everything that would be removed".to_owned(),
+                ));
                 continue;
             }
             let watched: Vec<String> = others

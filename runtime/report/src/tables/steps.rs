@@ -192,7 +192,9 @@ pub static STEPS: &[Column<CellFn>] = &[
     count("sends", "requests", "attempts to send the request, including failed ones", |row| {
         row.facts.sends.into()
     }),
-    count("failed_sends", "requests", "failed attempts to send the request", |row| row.facts.failed_sends.into()),
+    count("failed_sends", "requests", "failed attempts to send the request", |row| {
+        row.facts.failed_sends.into()
+    }),
     count("side_requests", "requests", "side requests since the previous step", |row| {
         row.facts.side_requests.into()
     }),
@@ -217,9 +219,12 @@ pub static STEPS: &[Column<CellFn>] = &[
     count("cache_write_tokens", "tokens", "class: input, written to a cache", |row| {
         row.facts.usage.classes.cache_write.into()
     }),
-    count("cache_write_1h_tokens", "tokens", "part of cache_write_tokens that is cached for an hour", |row| {
-        row.facts.usage.classes.cache_write_1h.into()
-    }),
+    count(
+        "cache_write_1h_tokens",
+        "tokens",
+        "part of cache_write_tokens that is cached for an hour",
+        |row| row.facts.usage.classes.cache_write_1h.into(),
+    ),
     count("output_visible_tokens", "tokens", "class: output, without reasoning", |row| {
         row.facts.usage.classes.output_visible.into()
     }),

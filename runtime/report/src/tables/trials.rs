@@ -95,12 +95,17 @@ pub static TRIALS: &[Column<CellFn>] = &[
     flag("resolved", "whether the task is resolved; null without a verdict", |row| {
         row.trial.resolved.into()
     }),
-    number("passed_rate", "share", "fraction of fail-to-pass tests that passed, from 0 to 1", |row| {
-        row.trial.passed_rate.into()
-    }),
-    flag("score_valid", "whether there is a verdict; false means no score, not a score of zero", |row| {
-        row.trial.score_valid.into()
-    }),
+    number(
+        "passed_rate",
+        "share",
+        "fraction of fail-to-pass tests that passed, from 0 to 1",
+        |row| row.trial.passed_rate.into(),
+    ),
+    flag(
+        "score_valid",
+        "whether there is a verdict; false means no score, not a score of zero",
+        |row| row.trial.score_valid.into(),
+    ),
     text("reason", "why the task isn't resolved (docs/report.md)", |row| row.trial.reason.into()),
     text("limit", "the trial's own limit that ended it", |row| row.trial.limit.into()),
     text("integrity", "clean, unverified, suspect or contaminated", |row| {
@@ -136,9 +141,12 @@ pub static TRIALS: &[Column<CellFn>] = &[
     count("oom_kills", "processes", "processes that the kernel killed to free memory", |row| {
         row.sandbox().and_then(|counts| counts.memory.oom_kills).into()
     }),
-    number("throttled_seconds", "seconds", "time during which the CPU quota was used up, per CPU", |row| {
-        row.sandbox().and_then(|counts| counts.cpu.throttled_seconds).into()
-    }),
+    number(
+        "throttled_seconds",
+        "seconds",
+        "time during which the CPU quota was used up, per CPU",
+        |row| row.sandbox().and_then(|counts| counts.cpu.throttled_seconds).into(),
+    ),
     // Single-response trials.
     flag("applied", "single-shot: whether at least part of the response was applied", |row| {
         row.answer().map(|answer| answer.applied).into()
@@ -158,9 +166,11 @@ pub static TRIALS: &[Column<CellFn>] = &[
         "single-shot: fraction of the gold patch's files that were shown",
         |row| row.quality().map(|quality| quality.recall).into(),
     ),
-    flag("shown_recall_all", "single-shot: whether all of the gold patch's files were shown", |row| {
-        row.quality().map(|quality| quality.recall_all).into()
-    }),
+    flag(
+        "shown_recall_all",
+        "single-shot: whether all of the gold patch's files were shown",
+        |row| row.quality().map(|quality| quality.recall_all).into(),
+    ),
     text("interruptions", "how the trial was interrupted: resumed or started over", |row| {
         let all = &row.trial.interruptions;
         (!all.is_empty()).then(|| all.to_string()).into()
@@ -230,18 +240,23 @@ pub static TRIALS: &[Column<CellFn>] = &[
     count("cache_write_tokens", "tokens", "class: input, written to a cache", |row| {
         row.classes().cache_write.into()
     }),
-    count("cache_write_1h_tokens", "tokens", "part of cache_write_tokens that is cached for an hour", |row| {
-        row.classes().cache_write_1h.into()
-    }),
+    count(
+        "cache_write_1h_tokens",
+        "tokens",
+        "part of cache_write_tokens that is cached for an hour",
+        |row| row.classes().cache_write_1h.into(),
+    ),
     count("output_visible_tokens", "tokens", "class: output, without reasoning", |row| {
         row.classes().output_visible.into()
     }),
     count("reasoning_tokens", "tokens", "class: output, reasoning", |row| {
         row.classes().reasoning.into()
     }),
-    flag("usage_estimated", "whether some tokens were counted locally, not by the endpoint", |row| {
-        row.spent().map(|spent| spent.estimated).into()
-    }),
+    flag(
+        "usage_estimated",
+        "whether some tokens were counted locally, not by the endpoint",
+        |row| row.spent().map(|spent| spent.estimated).into(),
+    ),
     count("side_requests", "requests", "side requests with a response", |row| {
         row.spent().map(|spent| spent.side_requests).into()
     }),
@@ -251,12 +266,18 @@ pub static TRIALS: &[Column<CellFn>] = &[
     count("side_output_tokens", "tokens", "part of output_tokens used by side requests", |row| {
         row.spent().map(|spent| spent.side_output_tokens).into()
     }),
-    count("grace_answers", "responses", "responses received after the limit was reached; not counted in any other column", |row| {
-        row.spent().map(|spent| spent.grace_answers).into()
-    }),
-    number("grace_cost_usd", "US dollars", "cost of the responses received after the limit was reached", |row| {
-        row.spent().map(|spent| spent.grace_cost_usd).into()
-    }),
+    count(
+        "grace_answers",
+        "responses",
+        "responses received after the limit was reached; not counted in any other column",
+        |row| row.spent().map(|spent| spent.grace_answers).into(),
+    ),
+    number(
+        "grace_cost_usd",
+        "US dollars",
+        "cost of the responses received after the limit was reached",
+        |row| row.spent().map(|spent| spent.grace_cost_usd).into(),
+    ),
     count("earlier_tries", "tries", "discarded tries of the trial", |row| {
         row.trial.earlier_tries.tries.into()
     }),

@@ -81,10 +81,11 @@ pub(crate) fn budget_charts(report: &Report, arms: &NumberedArms<'_>) -> Vec<Bud
                 dots: Vec::new(),
             },
             legend: named.iter().map(|(number, arm)| (*number, arm.name.clone())).collect(),
-            caption: "Fraction of all trials that resolve their task within this limit. A trial may \
+            caption:
+                "Fraction of all trials that resolve their task within this limit. A trial may \
                       have a solution before it ends, so with a real limit the fraction would be \
                       at least this high."
-                .to_owned(),
+                    .to_owned(),
             rows: axis
                 .tick_values()
                 .skip(1)
@@ -172,9 +173,10 @@ pub(crate) fn graded_curve_chart(
             dots,
         },
         legend: drawn.iter().map(|(number, arm, _)| (*number, arm.name.clone())).collect(),
-        caption: "Results under each limit, computed from the state of each trial's work directory \
+        caption:
+            "Results under each limit, computed from the state of each trial's work directory \
                   at that point. Hollow points: the prompt stated a larger limit."
-            .to_owned(),
+                .to_owned(),
         rows: ats
             .into_iter()
             .map(|at| (word(at), drawn.iter().map(|(.., points)| cell(points, at)).collect()))

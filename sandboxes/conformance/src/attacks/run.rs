@@ -199,8 +199,8 @@ impl Watch {
     async fn end(self) -> Outcome {
         self.over.store(true, Ordering::Relaxed);
         let ended = self.work.await;
-        let slowest =
-            ended.map_err(|error| check_failed(format!("the other sandbox's commands: {error}")))??;
+        let slowest = ended
+            .map_err(|error| check_failed(format!("the other sandbox's commands: {error}")))??;
         tracing::debug!(?slowest, "the other sandbox");
         Ok(())
     }

@@ -225,7 +225,10 @@ fn path_in_root(path: &Path) -> io::Result<PathBuf> {
             Component::Normal(name) => out.push(name),
             Component::RootDir | Component::CurDir => {}
             Component::ParentDir | Component::Prefix(_) => {
-                return Err(invalid(format!("the path {} leads outside the image", path.display())));
+                return Err(invalid(format!(
+                    "the path {} leads outside the image",
+                    path.display()
+                )));
             }
         }
     }

@@ -174,8 +174,7 @@ impl CandidateContext<'_> {
         }
         solvability.remove_left_out(&mut task)?;
         if !task.fail_to_pass.iter().any(|id| fails(IDLE, id)) {
-            let why =
-                "functions that do nothing resolve the task, because its tests check no return values";
+            let why = "functions that do nothing resolve the task, because its tests check no return values";
             return Err(StopReason::Reject("verify", why.to_owned()));
         }
         self.reject_constant_copies(&task, &plan, &constants).await?;

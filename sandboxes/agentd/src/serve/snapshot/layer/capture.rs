@@ -116,10 +116,9 @@ fn receive_written(server: &Server, stream: &Stream) -> Result<ContainerDiff, Re
         }
         text.extend_from_slice(&piece);
     }
-    serde_json::from_slice(&text)
-        .map_err(|error| {
-            refuse(RefusalKind::BadRequest, format!("the list of written paths: {error}"))
-        })
+    serde_json::from_slice(&text).map_err(|error| {
+        refuse(RefusalKind::BadRequest, format!("the list of written paths: {error}"))
+    })
 }
 
 /// Reads the changed entries, and sends content that was not yet sent over this connection. The
