@@ -224,7 +224,8 @@ fn node_modules() -> Result<PathBuf, String> {
 #[test]
 fn browser_shows_runs_and_reports() {
     let modules = node_modules();
-    let Some(modules) = install::or_not_run("browser_shows_runs_and_reports", &modules) else {
+    let Some(modules) = install::available_or_skip("browser_shows_runs_and_reports", &modules)
+    else {
         return;
     };
     let script = root().join("runtime/viewer/templates/viewer.js");

@@ -22,7 +22,7 @@ struct Runner {
     /// The file to complete and its text, with `BODY` where the solution belongs.
     code: (&'static str, &'static str),
     /// The code that solves the task.
-    sum: &'static str,
+    solution: &'static str,
     tests: (&'static str, &'static str),
     /// Other files of the task.
     files: &'static [(&'static str, &'static str)],
@@ -59,7 +59,7 @@ const NODE_TAP: Runner = Runner {
     path: None,
     command: &["node", "--test", "--test-reporter=tap", "test/"],
     code: JS,
-    sum: "a + b",
+    solution: "a + b",
     tests: NODE_TESTS,
     files: &[],
     hidden: "test",
@@ -87,7 +87,7 @@ const PROVE: Runner = Runner {
     name: "prove",
     command: &["prove", "-v", "t"],
     code: ("Calc.pm", "package Calc;\nsub add { my ($a, $b) = @_; return BODY; }\n1;\n"),
-    sum: "$a + $b",
+    solution: "$a + $b",
     tests: (
         "t/calc.t",
         "use strict; use warnings; use Test::More tests => 2;\nuse lib '.'; use Calc;\n\
@@ -171,7 +171,7 @@ const PHPUNIT: Runner = Runner {
     name: "phpunit",
     command: &["phpunit", "--log-junit", "report.xml", "tests"],
     code: ("calc.php", "<?php\nfunction add(int $a, int $b): int { return BODY; }\n"),
-    sum: "$a + $b",
+    solution: "$a + $b",
     tests: (
         "tests/CalcTest.php",
         "<?php\nuse PHPUnit\\Framework\\TestCase;\nrequire_once __DIR__ . '/../calc.php';\nfinal class CalcTest extends TestCase {\n  \
@@ -274,7 +274,7 @@ impl Runner {
 
     fn task_row(&self, stage: &Stage, environment: &Value) -> Value {
         let source = stage.path("sources").join(self.name);
-        let solved = self.code_with_body(self.sum);
+        let solved = self.code_with_body(self.solution);
         let code = (self.code.0, solved.as_str());
         for (path, text) in self.files.iter().copied().chain([self.tests, code]) {
             let path = source.join(path);
@@ -293,7 +293,7 @@ impl Runner {
             self.env.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
         json!({
             "schema_version": 1, "id": self.name, "statement": "Write add().", "environment": environment,
-            "source": {"path": source}, "mask": self.body_patch(self.sum, "0"), "hidden": [self.hidden],
+            "source": {"path": source}, "mask": self.body_patch(self.solution, "0"), "hidden": [self.hidden],
             "fail_to_pass": [self.ids[0]], "pass_to_pass": [self.ids[1]],
             "test_command": self.command, "test_results": results, "env": env,
         })
@@ -323,8 +323,8 @@ fn grade_runners(runners: &[Runner], environment: &Value, sandbox: &str) {
             let name = "solution";
             json!({"instance_id": runner.name, "model_name_or_path": name, "model_patch": patch})
         };
-        solutions += &format!("{}\n", line(runner.body_patch("0", runner.sum)));
-        wrong += &format!("{}\n", line(runner.body_patch("0", &runner.sum.replace('+', "-"))));
+        solutions += &format!("{}\n", line(runner.body_patch("0", runner.solution)));
+        wrong += &format!("{}\n", line(runner.body_patch("0", &runner.solution.replace('+', "-"))));
     }
     let tasks = stage.write_file("tasks.jsonl", &rows);
     let tasks = tasks.to_str().unwrap();

@@ -35,7 +35,7 @@ pub fn generate_patch(
     }
     let needs = |word: &str| attack.files.iter().any(|file| file.mentions(word));
     if (needs("module") || needs("package") || needs("names"))
-        && let Some(why) = target.no_modules
+        && let Some(why) = target.no_modules_reason
     {
         return Ok(AttackPatch::NotApplicable(why.to_owned()));
     }

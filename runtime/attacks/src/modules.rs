@@ -32,9 +32,9 @@ impl Module {
 const NOT_SOURCE: [&str; 7] =
     ["tests", "test", "testing", "conftest.py", "setup.py", "noxfile.py", "docs"];
 
-static DEFINED: LazyLock<Option<Regex>> =
+static DEFINITION_PATTERN: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^(?:async def|def|class)\s+(\w+)").ok());
-static ASSIGNED: LazyLock<Option<Regex>> =
+static ASSIGNMENT_PATTERN: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^(\w+)\s*(?::[^=]*)?=[^=]").ok());
 static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\w+").ok());
 
@@ -96,8 +96,8 @@ fn changed_names(file: &FilePatch, old: &str) -> BTreeSet<String> {
                     at += 1;
                 }
                 Side::New => {
-                    let defined =
-                        first_capture(&DEFINED, &text).or_else(|| first_capture(&ASSIGNED, &text));
+                    let defined = first_capture(&DEFINITION_PATTERN, &text)
+                        .or_else(|| first_capture(&ASSIGNMENT_PATTERN, &text));
                     if let Some(name) = defined.filter(|name| !name.starts_with("__")) {
                         names.insert(name);
                     } else if text.starts_with([' ', '\t']) {
@@ -117,7 +117,7 @@ fn enclosing_definition(lines: &[&str], at: usize) -> Option<String> {
     let top = above
         .map(|line| line.trim_end())
         .find(|line| !line.is_empty() && !line.starts_with([' ', '\t', '#', ')', ']', '}', '@']))?;
-    first_capture(&DEFINED, top)
+    first_capture(&DEFINITION_PATTERN, top)
 }
 
 fn newly_imported_names(line: &str, known: &BTreeSet<&str>) -> Vec<String> {

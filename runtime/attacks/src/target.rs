@@ -17,7 +17,7 @@ pub struct Target {
     /// The modules that the solution changes, those with the most names first.
     pub modules: Vec<Module>,
     /// The reason why there are no modules. `None` if there are some.
-    pub no_modules: Option<&'static str>,
+    pub no_modules_reason: Option<&'static str>,
     /// The ids of all expected tests.
     pub tests: Vec<String>,
 }
@@ -49,7 +49,7 @@ impl Target {
             runner: runner(task),
             workdir: workdir.to_owned(),
             modules: found,
-            no_modules,
+            no_modules_reason: no_modules,
             tests: ids.cloned().collect(),
         })
     }

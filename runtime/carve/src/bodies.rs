@@ -34,7 +34,11 @@ pub fn replace_bodies(
             return StatementAction::Keep;
         };
         let (start, end) = (first.start().to_usize(), last.end().to_usize());
-        StatementAction::Change(vec![Edit { start, end, with: replacement_body(def, returns) }])
+        StatementAction::Change(vec![Edit {
+            start,
+            end,
+            replacement: replacement_body(def, returns),
+        }])
     });
     let out = apply(text, edits);
     parse_module(&out).is_ok().then_some(out)

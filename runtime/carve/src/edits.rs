@@ -8,12 +8,12 @@ use ruff_text_size::Ranged;
 pub(super) struct Edit {
     pub(super) start: usize,
     pub(super) end: usize,
-    pub(super) with: String,
+    pub(super) replacement: String,
 }
 
 impl Edit {
-    pub(super) fn cut(start: usize, end: usize) -> Self {
-        Self { start, end, with: String::new() }
+    pub(super) fn deletion(start: usize, end: usize) -> Self {
+        Self { start, end, replacement: String::new() }
     }
 }
 
@@ -26,7 +26,7 @@ pub(super) fn apply(text: &str, mut edits: Vec<Edit>) -> String {
         if edit.start > at {
             out.push_str(&text[at..edit.start]);
         }
-        out.push_str(&edit.with);
+        out.push_str(&edit.replacement);
         at = at.max(edit.end);
     }
     out.push_str(&text[at..]);
@@ -95,10 +95,10 @@ pub(super) fn walk(
         // Whether all later statements in the block are removed.
         let last = removed[count..].len() == block.len() - index;
         let mut edit = removal(text, block, index, last);
-        if empty && count == 0 && edit.with.is_empty() {
+        if empty && count == 0 && edit.replacement.is_empty() {
             let column = indent(text, &block[index]);
             let start = line_start(text, block[index].start().to_usize());
-            edit.with = format!("{}pass{}", &text[start..start + column], newline(text));
+            edit.replacement = format!("{}pass{}", &text[start..start + column], newline(text));
             // Keep the blank lines between the header and the first statement.
             edit.start = edit.start.max(start_of_comments(text, block, index));
         }
@@ -142,7 +142,7 @@ fn removal(text: &str, block: &[Stmt], index: usize, last: bool) -> Edit {
     let rest = text[end..line_end(text, end)].trim();
     let alone = text[first..start].trim().is_empty() && (rest.is_empty() || rest.starts_with('#'));
     if !alone {
-        return Edit { start, end, with: "pass".into() };
+        return Edit { start, end, replacement: "pass".into() };
     }
     let mut from = start_of_comments(text, block, index);
     let mut to = line_end(text, end);
@@ -173,7 +173,7 @@ fn removal(text: &str, block: &[Stmt], index: usize, last: bool) -> Edit {
             from = line_start(text, from - 1);
         }
     }
-    Edit::cut(from, to)
+    Edit::deletion(from, to)
 }
 
 /// Returns the start of the comment lines directly above a statement whose indentation is the same

@@ -10,7 +10,7 @@ use super::{
     CarveError, Kind, Object,
     describe::{StubOptions, stub},
     edits::{Edit, EnclosingScope, StatementAction, apply, walk},
-    lists::{Item, comma_after, cuts},
+    lists::{Item, comma_after, removal_edits},
     scope,
 };
 
@@ -23,7 +23,7 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Parsed<ModModule>, CarveEr
 }
 
 /// The result of removing definitions from one file.
-pub(super) struct Cut {
+pub(super) struct EditedFile {
     pub(super) text: String,
     pub(super) objects: Vec<Object>,
     /// Dotted paths that the file no longer binds.
@@ -52,7 +52,11 @@ pub fn stub_and_code(text: &str, path: &str, view: StubOptions<'_>) -> Option<(S
 }
 
 /// Removes the definitions at the dotted paths in `wanted`, and their aliases, from a file.
-pub(super) fn cut(file: &str, text: &str, wanted: &[String]) -> Result<Cut, CarveError> {
+pub(super) fn remove_definitions(
+    file: &str,
+    text: &str,
+    wanted: &[String],
+) -> Result<EditedFile, CarveError> {
     let parsed = parse(file, text)?;
     let body = &parsed.syntax().body;
     let targets: BTreeSet<String> = wanted.iter().cloned().collect();
@@ -109,7 +113,7 @@ pub(super) fn cut(file: &str, text: &str, wanted: &[String]) -> Result<Cut, Carv
     let text = check_syntax(file, apply(text, edits))?;
     let gone = unbound_paths(file, &text, targets.iter().chain(aliases.keys()))?;
     let text = without_exports(file, &text, &gone)?;
-    Ok(Cut { text, objects: objects.into_values().collect(), gone })
+    Ok(EditedFile { text, objects: objects.into_values().collect(), gone })
 }
 
 /// Returns the aliases of the targets (the alias's path, then the path to which the alias refers),
@@ -275,11 +279,11 @@ fn remove_entries(text: &str, expr: &Expr, gone: &BTreeSet<String>) -> Vec<Edit>
         .map(|element| Item {
             start: element.start().to_usize(),
             end: element.end().to_usize(),
-            goes: goes(element),
+            is_removed: goes(element),
         })
         .collect();
-    let mut out = cuts(text, &items);
-    let stays: Vec<&Item> = items.iter().filter(|item| !item.goes).collect();
+    let mut out = removal_edits(text, &items);
+    let stays: Vec<&Item> = items.iter().filter(|item| !item.is_removed).collect();
     if out.is_empty() {
         return out;
     }
@@ -288,7 +292,7 @@ fn remove_entries(text: &str, expr: &Expr, gone: &BTreeSet<String>) -> Vec<Edit>
         [] => {
             let empty = if tuple { "()" } else { "[]" };
             let (start, end) = (expr.start().to_usize(), expr.end().to_usize());
-            out = vec![Edit { start, end, with: empty.into() }];
+            out = vec![Edit { start, end, replacement: empty.into() }];
         }
         // A tuple with a single entry needs a comma, because `("a")` is not a tuple.
         [only] if tuple => {
@@ -296,7 +300,7 @@ fn remove_entries(text: &str, expr: &Expr, gone: &BTreeSet<String>) -> Vec<Edit>
             let tail = comma_after(text, last).map_or(last, |comma| comma + 1);
             if comma_after(text, only.end).is_none() || only.end < last {
                 out.retain(|edit| edit.end <= only.start);
-                out.push(Edit { start: only.end, end: tail, with: ",".into() });
+                out.push(Edit { start: only.end, end: tail, replacement: ",".into() });
             }
         }
         _ => {}

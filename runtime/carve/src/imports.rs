@@ -8,7 +8,7 @@ use ruff_text_size::Ranged;
 use super::{
     edits::{Edit, EnclosingScope, StatementAction, walk},
     file::MODULE_SCOPE,
-    lists::{Item, cuts},
+    lists::{Item, removal_edits},
     references,
 };
 
@@ -43,7 +43,7 @@ pub(super) struct LostImport {
     pub(super) offset: usize,
     pub(super) name: String,
     /// The name that the import binds in the importing module.
-    pub(super) bound: String,
+    pub(super) local_name: String,
 }
 
 /// How removed names affect a module's imports.
@@ -119,20 +119,20 @@ fn edit_import_from(
     for alias in &stmt.names {
         let local = alias.asname.as_ref().unwrap_or(&alias.name).to_string();
         let (start, end) = (alias.start().to_usize(), alias.end().to_usize());
-        items.push(Item { start, end, goes: goes(alias) });
+        items.push(Item { start, end, is_removed: goes(alias) });
         if alias.name.as_str() == "*" {
             let public = lost.into_iter().flatten().filter(|name| !name.contains('.'));
             findings.starred.extend(public.cloned());
         } else if goes(alias) {
             let name = alias.name.to_string();
-            findings.lost.push(LostImport { offset: start, name, bound: local });
+            findings.lost.push(LostImport { offset: start, name, local_name: local });
         } else if let Some(inner) = gone.get(&format!("{target}.{}", alias.name)) {
             findings.modules.insert(local, inner.clone());
         }
     }
-    match items.iter().filter(|item| item.goes).count() {
+    match items.iter().filter(|item| item.is_removed).count() {
         0 => StatementAction::Keep,
         count if count == items.len() => StatementAction::Remove,
-        _ => StatementAction::Change(cuts(text, &items)),
+        _ => StatementAction::Change(removal_edits(text, &items)),
     }
 }

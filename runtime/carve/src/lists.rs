@@ -8,41 +8,44 @@ use super::edits::{Edit, line_end, line_start};
 pub(super) struct Item {
     pub(super) start: usize,
     pub(super) end: usize,
-    pub(super) goes: bool,
+    pub(super) is_removed: bool,
 }
 
 /// Returns the edits that remove items. The result is a valid list, with the comments of the items
 /// that remain. At least one item must remain: callers handle lists that become empty.
-pub(super) fn cuts(text: &str, items: &[Item]) -> Vec<Edit> {
+pub(super) fn removal_edits(text: &str, items: &[Item]) -> Vec<Edit> {
     let mut out = Vec::new();
-    for (index, item) in items.iter().enumerate().filter(|(_, item)| item.goes) {
+    for (index, item) in items.iter().enumerate().filter(|(_, item)| item.is_removed) {
         match comma_after(text, item.end) {
-            Some(comma) => out.push(cut_with_comma(text, item.start, comma + 1)),
+            Some(comma) => out.push(item_removal(text, item.start, comma + 1)),
             // The last item has no comma after it, so remove everything after the last item that
             // remains.
             None => {
-                let from = items[..index].iter().rev().find(|item| !item.goes);
-                out.push(Edit::cut(from.map_or(item.start, |item| item.end), item.end));
+                let from = items[..index].iter().rev().find(|item| !item.is_removed);
+                out.push(Edit::deletion(from.map_or(item.start, |item| item.end), item.end));
             }
         }
     }
     out
 }
 
-fn cut_with_comma(text: &str, start: usize, end: usize) -> Edit {
+fn item_removal(text: &str, start: usize, end: usize) -> Edit {
     let (first, last) = (line_start(text, start), line_end(text, end));
     let rest = text[end..last].trim();
     // The item is alone on its line, so remove the whole line, including any comment.
     if text[first..start].trim().is_empty() && (rest.is_empty() || rest.starts_with('#')) {
-        return Edit::cut(first, last);
+        return Edit::deletion(first, last);
     }
     // The item is the last one on its line, so don't leave trailing white space.
     if rest.is_empty() {
         let head = text[..start].trim_end_matches([' ', '\t']).len();
-        return Edit::cut(head, last - text[end..last].trim_start_matches([' ', '\t', '\r']).len());
+        return Edit::deletion(
+            head,
+            last - text[end..last].trim_start_matches([' ', '\t', '\r']).len(),
+        );
     }
     let spaces = text[end..last].len() - text[end..last].trim_start_matches([' ', '\t']).len();
-    Edit::cut(start, end + spaces)
+    Edit::deletion(start, end + spaces)
 }
 
 /// Finds the comma after an item, skipping white space and comments.
@@ -66,9 +69,9 @@ mod tests {
         let mut items = Vec::new();
         for name in ["aa", "bb", "cc"] {
             let start = text.find(name).unwrap();
-            items.push(Item { start, end: start + name.len(), goes: gone.contains(&name) });
+            items.push(Item { start, end: start + name.len(), is_removed: gone.contains(&name) });
         }
-        apply(text, cuts(text, &items))
+        apply(text, removal_edits(text, &items))
     }
 
     #[test]

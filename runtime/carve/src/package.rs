@@ -11,7 +11,7 @@ use crate::changes::build_patch;
 use super::{
     CarveError, Object,
     edits::{apply, line_number},
-    file::{check_syntax, cut, parse, unbound_paths, without_exports},
+    file::{check_syntax, parse, remove_definitions, unbound_paths, without_exports},
     imports::{self, Module, RemovedPaths},
     references,
 };
@@ -101,7 +101,7 @@ pub fn carve_with(
             let why = "the source has no such file".to_owned();
             return Err(CarveError::Unreadable { file: file.clone(), why });
         };
-        let done = cut(file, &text.now, paths)?;
+        let done = remove_definitions(file, &text.now, paths)?;
         text.now = done.text;
         all_gone.entry(text.module.name.clone()).or_default().extend(done.gone);
         objects.extend(done.objects);
@@ -149,7 +149,12 @@ fn drop_reexports(
         return Ok(());
     }
     text.now = check_syntax(file, apply(&text.now, found.edits))?;
-    record_lost(file, text, found.lost.into_iter().map(|lost| lost.bound).collect(), all_gone)
+    record_lost_names(
+        file,
+        text,
+        found.lost.into_iter().map(|lost| lost.local_name).collect(),
+        all_gone,
+    )
 }
 
 fn propagate_star_imports(
@@ -162,11 +167,11 @@ fn propagate_star_imports(
         imports::find_lost_imports(&text.now, &parsed.syntax().body, &text.module, all_gone);
     let known = all_gone.get(&text.module.name).cloned().unwrap_or_default();
     let fresh: Vec<String> = found.starred.difference(&known).cloned().collect();
-    if fresh.is_empty() { Ok(()) } else { record_lost(file, text, fresh, all_gone) }
+    if fresh.is_empty() { Ok(()) } else { record_lost_names(file, text, fresh, all_gone) }
 }
 
 /// Records names that a module no longer binds, and removes these names from `__all__`.
-fn record_lost(
+fn record_lost_names(
     file: &str,
     text: &mut ModuleText,
     names: Vec<String>,

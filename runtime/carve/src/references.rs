@@ -21,7 +21,7 @@ pub(super) struct References<'a> {
     /// Paths removed from other modules, by the name under which this module imported them.
     modules: &'a BTreeMap<String, BTreeSet<String>>,
     /// Whether annotations are not evaluated (`from __future__ import annotations`).
-    postponed: bool,
+    has_postponed_annotations: bool,
     /// The enclosing classes, each with its path and the names that the class body binds.
     classes: Vec<(String, BTreeSet<String>)>,
     found: Vec<(usize, String)>,
@@ -38,8 +38,13 @@ pub(super) fn find_uses(
             if import.module.as_deref() == Some("__future__")
                 && import.names.iter().any(|alias| alias.name.as_str() == "annotations"))
     });
-    let mut visitor =
-        References { gone, modules, postponed, classes: Vec::new(), found: Vec::new() };
+    let mut visitor = References {
+        gone,
+        modules,
+        has_postponed_annotations: postponed,
+        classes: Vec::new(),
+        found: Vec::new(),
+    };
     body.iter().for_each(|stmt| visitor.visit_stmt(stmt));
     visitor.found
 }
@@ -108,7 +113,7 @@ impl<'a> Visitor<'a> for References<'_> {
     }
 
     fn visit_annotation(&mut self, expr: &'a Expr) {
-        if !self.postponed {
+        if !self.has_postponed_annotations {
             self.visit_expr(expr);
         }
     }

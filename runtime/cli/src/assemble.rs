@@ -60,7 +60,7 @@ pub const SANDBOX_OPTION: &str = "use --sandbox docker";
 pub const SANDBOX_KEY: &str = "use --set sandbox.kind=docker";
 
 /// Returns the information about this machine and this program that planning needs.
-pub fn world<'a>(cache: &'a Path, catalog: &'a Catalog) -> PlanContext<'a> {
+pub fn plan_context<'a>(cache: &'a Path, catalog: &'a Catalog) -> PlanContext<'a> {
     PlanContext { cache, scaffolds: catalog, script: &check_script, say: &print_message }
 }
 

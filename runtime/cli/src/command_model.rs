@@ -23,7 +23,7 @@ use crate::error::{CommandError, UserError};
 pub struct CommandModel {
     name: String,
     key: String,
-    line: TrialGateway,
+    gateway: TrialGateway,
 }
 
 impl CommandModel {
@@ -52,12 +52,12 @@ impl CommandModel {
             cache: None,
             ..model.clone()
         };
-        Ok(Self { name: model.name.clone(), key: json!(plain).to_string(), line })
+        Ok(Self { name: model.name.clone(), key: json!(plain).to_string(), gateway: line })
     }
 
     /// Summarizes the requests and their cost.
     pub fn cost_summary(&self) -> String {
-        let spent = self.line.meter().spent();
+        let spent = self.gateway.meter().spent();
         let requests = match spent.steps {
             0 => "no requests: every response was stored by an earlier run".to_owned(),
             steps => format!(
@@ -87,7 +87,7 @@ impl Model for CommandModel {
             messages: vec![Message::User { content: question.to_owned() }],
             tools: Vec::new(),
         };
-        match self.line.ask(&ask).await {
+        match self.gateway.ask(&ask).await {
             Ok(answer) => Ok(answer.content),
             Err(RequestError::Fault(fault)) => Err(fault),
             Err(other) => Err(Fault::new(Layer::Model, format_error_chain(&other))),

@@ -70,7 +70,7 @@ pub fn worker_jobs(record: &RunRecord) -> Result<usize, UserError> {
     let of_job = std::env::var("SLURM_CPUS_ON_NODE").ok().and_then(|cpus| cpus.parse().ok());
     let cpus = of_job.map_or(here.cpus, |cpus: f64| here.cpus.min(cpus));
     let memory_mb = here.memory_mb.saturating_sub(WORKER_MB);
-    let wanted = run_sandbox_limits(record);
+    let wanted = sandbox_specs_of_run(record);
     if let Some(limit) = Machine::memory_limit_mb() {
         check_memory(limit, &wanted)?;
     }
@@ -81,7 +81,7 @@ pub fn worker_jobs(record: &RunRecord) -> Result<usize, UserError> {
     Ok(jobs)
 }
 
-fn run_sandbox_limits(record: &RunRecord) -> Vec<SandboxSpec> {
+fn sandbox_specs_of_run(record: &RunRecord) -> Vec<SandboxSpec> {
     let tasks = &record.tasks;
     let all = record
         .arms
@@ -115,7 +115,7 @@ pub fn submit_command(run: &Path, engine: &str) -> String {
 
 /// Returns the command that continues a run. If workers of an engine ran trials of the run, the
 /// command submits new workers to that engine.
-pub fn continuation(run: &Path) -> String {
+pub fn continue_command(run: &Path) -> String {
     let submissions = Submissions::read(run).map(|found| found.all).unwrap_or_default();
     match submissions.last() {
         Some(last) => submit_command(run, &last.engine),
@@ -139,11 +139,11 @@ mod tests {
     }
 
     #[test]
-    fn continuation_names_the_engine_of_a_submitted_run() {
+    fn continue_command_names_the_engine_of_a_submitted_run() {
         let run = tempfile::tempdir().unwrap();
-        assert!(continuation(run.path()).starts_with("proctor resume "));
+        assert!(continue_command(run.path()).starts_with("proctor resume "));
         let submitted = r#"[{"engine": "slurm", "job": "1", "workers": 2, "proctor": "0.1.0", "submitted": 1, "command": []}]"#;
         std::fs::write(run.path().join("engine.json"), submitted).unwrap();
-        assert!(continuation(run.path()).ends_with("--engine slurm --workers N"));
+        assert!(continue_command(run.path()).ends_with("--engine slurm --workers N"));
     }
 }

@@ -24,7 +24,7 @@ pub type Amounts = BTreeMap<String, u64>;
 /// The amounts that all workers may use together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
-    pub most: Amounts,
+    pub maximum: Amounts,
     /// How long usage counts toward the limit. `None` means forever.
     pub window: Option<Duration>,
 }
@@ -79,7 +79,7 @@ struct WindowedUsage {
 pub struct Pool {
     shared: Arc<PoolInner>,
     /// Queue of this worker's waiting requests. Only the first one polls.
-    line: tokio::sync::Mutex<()>,
+    queue: tokio::sync::Mutex<()>,
     changed: Option<mpsc::Sender<()>>,
 }
 
@@ -142,7 +142,7 @@ impl Pool {
                 }
             }
         })?;
-        Ok(Self { shared, line: tokio::sync::Mutex::default(), changed: Some(changed) })
+        Ok(Self { shared, queue: tokio::sync::Mutex::default(), changed: Some(changed) })
     }
 
     /// Waits until the amounts fit into the limit, together with all amounts that workers have
@@ -158,7 +158,7 @@ impl Pool {
         amounts: &Amounts,
         alone: bool,
     ) -> Result<PoolReservation, ReservationError> {
-        let _turn = self.line.lock().await;
+        let _turn = self.queue.lock().await;
         let mut failing: Option<tokio::time::Instant> = None;
         loop {
             let (shared, wanted) = (Arc::clone(&self.shared), amounts.clone());
@@ -378,7 +378,7 @@ fn decide_grant(limits: &Limits, state: &PoolAccounts, wanted: &Amounts, alone: 
     }
     add(&mut sum, wanted);
     let over = |(name, most): (&String, &u64)| sum.get(name).is_some_and(|sum| sum > most);
-    if limits.most.iter().any(over) { Grant::Wait } else { Grant::Given }
+    if limits.maximum.iter().any(over) { Grant::Wait } else { Grant::Given }
 }
 
 fn exhausted_limit(limits: &Limits, spent: &Amounts) -> Option<String> {
@@ -388,7 +388,7 @@ fn exhausted_limit(limits: &Limits, spent: &Amounts) -> Option<String> {
     // Amounts that are never spent, such as requests in flight, cannot exhaust a limit.
     let is_reached =
         |(name, most): &(&String, &u64)| spent.get(*name).is_some_and(|it| it >= *most);
-    limits.most.iter().find(is_reached).map(|(name, _)| name.clone())
+    limits.maximum.iter().find(is_reached).map(|(name, _)| name.clone())
 }
 
 fn add(sum: &mut Amounts, more: &Amounts) {
@@ -422,7 +422,7 @@ mod tests {
     }
 
     fn pool(membership: &Arc<Membership>, most: u64, window: Option<Duration>) -> Pool {
-        let limits = Limits { most: amounts("cost", most), window };
+        let limits = Limits { maximum: amounts("cost", most), window };
         Pool::open(membership, "run", limits, Amounts::new()).unwrap()
     }
 

@@ -22,9 +22,9 @@ const MIN_KEPT_STATES: u64 = 64;
 /// Minimum age of a state before it is removed, because a worker may still be reading it.
 const MIN_KEPT_AGE: Duration = Duration::from_secs(120);
 /// Maximum wait, in milliseconds, after a lost race on a fast file system.
-const LONGEST_WAIT_MS: u64 = 100;
+const MAX_WAIT_MS: u64 = 100;
 /// Maximum wait on a slow file system, as a multiple of the duration of one attempt.
-const WAITED_ATTEMPTS: u64 = 16;
+const MAX_WAIT_ATTEMPTS: u64 = 16;
 /// Number of lost races after which an update fails.
 const ATTEMPTS: u64 = 200;
 
@@ -41,11 +41,11 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
     pub(crate) fn open(folder: &Path, first: &S) -> io::Result<Self> {
         let (folder, known) = (folder.to_owned(), AtomicU64::new(0));
         let register = Self { folder, known, state: PhantomData };
-        register.begin(first)?;
+        register.create_first_state(first)?;
         Ok(register)
     }
 
-    fn begin(&self, first: &S) -> io::Result<()> {
+    fn create_first_state(&self, first: &S) -> io::Result<()> {
         disk::create_folder(&self.folder).map_err(|error| files::with_path(&self.folder, error))?;
         if self.newest_state()?.is_none() {
             // Another worker may create the file first, with the same state.
@@ -75,7 +75,7 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
     }
 
     /// Returns the newest state and its number, or `None` if the directory was removed.
-    fn find(&self) -> io::Result<Option<(u64, S)>> {
+    fn read_newest(&self) -> io::Result<Option<(u64, S)>> {
         let known = self.known.load(Ordering::Relaxed);
         let from = match files::read::<S>(&self.path(known))? {
             Some((state, _)) => Some((known, state)),
@@ -99,7 +99,7 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
 
     /// Returns the current state, or `first` if the register was removed.
     pub(crate) fn state(&self, first: &S) -> io::Result<S> {
-        Ok(self.find()?.map_or_else(|| first.clone(), |(_, state)| state))
+        Ok(self.read_newest()?.map_or_else(|| first.clone(), |(_, state)| state))
     }
 
     /// Updates the state. `change` may run several times, and the result of its last call is
@@ -111,8 +111,8 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
     ) -> io::Result<R> {
         for attempt in 0..ATTEMPTS {
             let began = Instant::now();
-            let Some((number, state)) = self.find()? else {
-                self.begin(first)?;
+            let Some((number, state)) = self.read_newest()? else {
+                self.create_first_state(first)?;
                 continue;
             };
             let mut new = state.clone();
@@ -136,8 +136,8 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
                 // Another worker wrote this state. The next attempt starts from it.
                 self.known.store(number + 1, Ordering::Relaxed);
             }
-            let slow = began.elapsed().mul_f64((attempt + 1).min(WAITED_ATTEMPTS) as f64);
-            let most = Duration::from_millis((attempt + 2).min(LONGEST_WAIT_MS)).max(slow);
+            let slow = began.elapsed().mul_f64((attempt + 1).min(MAX_WAIT_ATTEMPTS) as f64);
+            let most = Duration::from_millis((attempt + 2).min(MAX_WAIT_MS)).max(slow);
             thread::sleep(most.mul_f64(fastrand::f64()));
         }
         let busy = io::Error::new(

@@ -15,7 +15,7 @@ pub enum ReadError {
     /// The endpoint reported its own failure.
     Reported(String),
     /// The event is invalid, because the server corrupted the stream.
-    Torn(String),
+    Corrupted(String),
 }
 
 impl From<String> for ReadError {

@@ -36,7 +36,9 @@ pub fn repair(text: &str) -> String {
     let mut in_string = false;
     while let Some(next) = rest.chars().next() {
         if !in_string {
-            if let Some((word, by)) = WORDS.iter().find(|(word, _)| rest.starts_with(word)) {
+            if let Some((word, by)) =
+                NON_JSON_LITERALS.iter().find(|(word, _)| rest.starts_with(word))
+            {
                 out.push_str(by);
                 rest = &rest[word.len()..];
                 continue;
@@ -86,7 +88,7 @@ pub fn repair(text: &str) -> String {
 }
 
 /// Number literals of Python and JavaScript that JSON does not have, longest first.
-const WORDS: [(&str, &str); 4] =
+const NON_JSON_LITERALS: [(&str, &str); 4] =
     [("-Infinity", "null"), ("Infinity", "null"), ("NaN", "null"), ("undefined", "null")];
 
 /// Returns the code unit of an escape (`\uXXXX`) at the start of the text.
@@ -153,7 +155,7 @@ pub fn replace_lone_in_value(value: &mut Value) {
 /// of the same text arrives.
 #[derive(Debug, Default)]
 pub struct SurrogateJoiner {
-    waiting: Option<(Kind, char)>,
+    held_half: Option<(Kind, char)>,
 }
 
 /// The kind of text that a fragment belongs to.
@@ -168,7 +170,7 @@ enum Kind {
 impl SurrogateJoiner {
     /// Returns the fragments with complete characters. `last` means that no fragments follow.
     pub fn join(&mut self, deltas: Vec<Delta>, last: bool) -> Vec<Delta> {
-        if self.waiting.is_none() && !deltas.iter().any(has_surrogate) {
+        if self.held_half.is_none() && !deltas.iter().any(has_surrogate) {
             return deltas;
         }
         let mut out = Vec::with_capacity(deltas.len() + 1);
@@ -177,7 +179,7 @@ impl SurrogateJoiner {
                 out.push(delta);
                 continue;
             };
-            match self.waiting.take() {
+            match self.held_half.take() {
                 Some((before, half)) if before == kind => text.insert(0, half),
                 Some((before, _)) => out.push(replacement_delta(before)),
                 None => {}
@@ -187,14 +189,14 @@ impl SurrogateJoiner {
                 end.filter(|c| decode_surrogate(*c).is_some_and(|unit| unit < 0xDC00))
             {
                 text.pop();
-                self.waiting = Some((kind, half));
+                self.held_half = Some((kind, half));
             }
             if let Cow::Owned(replaced) = replace_lone_surrogates(text) {
                 *text = replaced;
             }
             out.push(delta);
         }
-        if last && let Some((kind, _)) = self.waiting.take() {
+        if last && let Some((kind, _)) = self.held_half.take() {
             out.push(replacement_delta(kind));
         }
         out

@@ -12,7 +12,7 @@ pub struct Request {
     pub model: String,
     pub turns: Vec<Turn>,
     pub tools: Vec<Tool>,
-    pub choice: Option<ToolChoice>,
+    pub tool_choice: Option<ToolChoice>,
     /// Whether one response may contain several calls. `None` selects the provider's default.
     pub parallel: Option<bool>,
     /// Maximum length of the response, in tokens.
@@ -21,7 +21,7 @@ pub struct Request {
     pub top_p: Option<f64>,
     pub stop: Vec<String>,
     pub seed: Option<i64>,
-    pub shape: Option<ResponseFormat>,
+    pub response_format: Option<ResponseFormat>,
     pub stream: bool,
 }
 

@@ -25,7 +25,7 @@ fn write_tables(place: &str, keys: &[Key], out: &mut String) {
             Some(default) if !is_table => format!("`{default}`"),
             _ => String::new(),
         };
-        let (name, says) = (&key.name, escape_bars(&key.says));
+        let (name, says) = (&key.name, escape_bars(&key.description));
         out.push_str(&format!("| `{name}` | {says} | {} | {default} |\n", describe_values(key)));
     }
     out.push('\n');
@@ -59,7 +59,7 @@ fn describe_values(key: &Key) -> String {
         Kind::Count(i64::MIN, _) => "whole number".to_owned(),
         Kind::Count(least, most) => format!("{least} to {most}"),
         Kind::Number(least, most) => format!("{least} to {most}"),
-        Kind::Above(most) => format!("above 0, up to {most}"),
+        Kind::Positive(most) => format!("above 0, up to {most}"),
         Kind::Texts(_) => "list of text".to_owned(),
         Kind::Table(_) | Kind::Free => "table".to_owned(),
         Kind::Named(_) => "tables by name".to_owned(),

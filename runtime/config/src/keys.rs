@@ -25,7 +25,7 @@ pub(crate) fn keys_from_schema(schema: &Value) -> Vec<Key> {
             name: name.clone(),
             kind: kind_from_schema(schema),
             required: needed(name),
-            says: join_lines(schema["description"].as_str().unwrap_or_default()),
+            description: join_lines(schema["description"].as_str().unwrap_or_default()),
             default: schema.get("default").filter(|value| has_content(value)).map(to_toml),
             example: schema["examples"].get(0).map(to_toml),
         })
@@ -47,7 +47,7 @@ fn kind_from_schema(schema: &Value) -> Kind {
             Kind::Count(whole("minimum").unwrap_or(i64::MIN), whole("maximum").unwrap_or(i64::MAX))
         }
         Some("number") if schema.get("exclusiveMinimum").is_some() => {
-            Kind::Above(number("maximum").unwrap_or(f64::MAX))
+            Kind::Positive(number("maximum").unwrap_or(f64::MAX))
         }
         Some("number") => Kind::Number(
             number("minimum").unwrap_or(f64::MIN),
@@ -135,7 +135,7 @@ mod tests {
         collect_keys(&TOP_LEVEL_KEYS, "", &mut keys);
         assert!(keys.len() > 80, "{}", keys.len());
         for (path, key) in keys {
-            assert!(!key.says.is_empty(), "{path} has no description");
+            assert!(!key.description.is_empty(), "{path} has no description");
             if matches!(key.kind, Kind::Table(_) | Kind::Named(_) | Kind::Rows(_)) {
                 continue;
             }
@@ -148,7 +148,7 @@ mod tests {
                 Kind::Number(least, most) => {
                     assert!(least > f64::MIN && most < f64::MAX, "{path} has no bounds");
                 }
-                Kind::Above(most) => assert!(most < f64::MAX, "{path} has no bound"),
+                Kind::Positive(most) => assert!(most < f64::MAX, "{path} has no bound"),
                 _ => {}
             }
             // Users copy the text between backticks verbatim.

@@ -11,7 +11,7 @@ pub struct Key {
     pub kind: Kind,
     pub required: bool,
     /// The key's meaning, on one line.
-    pub says: String,
+    pub description: String,
     /// The default, as TOML.
     pub default: Option<String>,
     /// An example value, as TOML.
@@ -73,7 +73,7 @@ pub enum Kind {
     /// A number within these bounds.
     Number(f64, f64),
     /// A number above 0, up to this bound.
-    Above(f64),
+    Positive(f64),
     /// A list of strings, each in this form.
     Texts(Form),
     Table(Vec<Key>),
@@ -142,10 +142,10 @@ impl Kind {
                     format!("must be a whole number from {least} to {most}; {}", key.usage_hint());
                 Err(KeyError::new(format!("{number} is out of range"), hint))
             }
-            (Self::Number(..) | Self::Above(_), Value::Integer(number)) => {
+            (Self::Number(..) | Self::Positive(_), Value::Integer(number)) => {
                 self.check_bounds(key, *number as f64)
             }
-            (Self::Number(..) | Self::Above(_), Value::Float(number)) => {
+            (Self::Number(..) | Self::Positive(_), Value::Float(number)) => {
                 self.check_bounds(key, *number)
             }
             (Self::Texts(form), Value::Array(items)) => {
@@ -182,7 +182,7 @@ impl Kind {
             Self::Number(least, most) => {
                 ((*least..=*most).contains(&number), format!("from {least} to {most}"))
             }
-            Self::Above(most) => {
+            Self::Positive(most) => {
                 (number > 0.0 && number <= *most, format!("above 0, up to {most}"))
             }
             _ => (true, String::new()),
@@ -200,7 +200,7 @@ impl Kind {
             Self::Text | Self::Address | Self::Variable | Self::Choice(_) => "text",
             Self::Flag => "true or false",
             Self::Count(..) => "a whole number",
-            Self::Number(..) | Self::Above(_) => "a number",
+            Self::Number(..) | Self::Positive(_) => "a number",
             Self::Texts(_) => "a list of text",
             Self::Table(_) | Self::Named(_) | Self::Free => "a table",
             Self::Rows(_) => "a list of tables",

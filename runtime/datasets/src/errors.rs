@@ -23,7 +23,7 @@ pub struct BadRow {
     pub what: String,
     /// Whether the error is in one of several task folders. A run may then skip the folder with a
     /// warning.
-    pub folder: bool,
+    pub is_task_folder: bool,
 }
 
 impl BadRow {
@@ -39,7 +39,7 @@ impl BadRow {
             None => (None, None),
         };
         let RowError { field, what } = complaint;
-        Self { file: file.to_path_buf(), line, row, field, id, what, folder: false }
+        Self { file: file.to_path_buf(), line, row, field, id, what, is_task_folder: false }
     }
 }
 
@@ -122,11 +122,11 @@ pub(crate) struct RowError {
 }
 
 impl RowError {
-    pub(crate) fn in_field(field: impl Into<String>, what: impl Into<String>) -> Self {
+    pub(crate) fn invalid_field(field: impl Into<String>, what: impl Into<String>) -> Self {
         Self { field: Some(field.into()), what: what.into() }
     }
 
-    pub(crate) fn in_row(what: impl Into<String>) -> Self {
+    pub(crate) fn invalid_row(what: impl Into<String>) -> Self {
         Self { field: None, what: what.into() }
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::{
     DatasetError,
     address::Options,
-    split_files::{Choice, choose_split},
+    split_files::{SplitChoice, choose_split},
 };
 
 /// Returns the files that a file name, a directory or a glob refers to, and their split if known.
@@ -55,18 +55,18 @@ fn find_files_in_folder(
         .filter_map(|path| Some(path.strip_prefix(&root).ok()?.to_str()?.to_owned()))
         .collect();
     match choose_split(&paths, options.split.as_deref(), usual) {
-        Choice::Files { split, files } => {
+        SplitChoice::Files { split, files } => {
             Ok((files.iter().map(|file| folder.join(file)).collect(), split))
         }
-        Choice::Splits(splits) => {
+        SplitChoice::Splits(splits) => {
             let why = format!("has the splits {}; choose one with `#split=`", splits.join(", "));
             Err(fault(why))
         }
-        Choice::Nothing if paths.iter().any(|path| path.ends_with(".arrow")) => {
+        SplitChoice::Nothing if paths.iter().any(|path| path.ends_with(".arrow")) => {
             let hint = "contains Arrow files written by `save_to_disk`; convert them with \
                         `load_from_disk(...).to_parquet(...)`";
             Err(fault(hint.into()))
         }
-        Choice::Nothing => Err(fault("contains no .parquet, .jsonl or .json files".into())),
+        SplitChoice::Nothing => Err(fault("contains no .parquet, .jsonl or .json files".into())),
     }
 }

@@ -428,7 +428,7 @@ pub fn lint_folder(folder: &Path) -> Result<Vec<Finding>, String> {
 /// Returns the task folders of a dataset, in the order of the file. An invalid entry does not
 /// affect the others.
 pub(crate) fn load_dataset(file: &Path) -> (Vec<PathBuf>, Vec<BadRow>) {
-    let bad = |mistake: Diagnostic| BadRow { folder: false, ..bad_row(file, mistake) };
+    let bad = |mistake: Diagnostic| BadRow { is_task_folder: false, ..bad_row(file, mistake) };
     let whole = |what: String| vec![bad(Diagnostic { key: None, line: None, what })];
     let text = match fs::read_to_string(file) {
         Ok(text) => text,
@@ -504,7 +504,15 @@ fn name_of(folder: &Path) -> Option<String> {
 
 fn bad_row(file: &Path, mistake: Diagnostic) -> BadRow {
     let Diagnostic { key, line, what } = mistake;
-    BadRow { file: file.to_owned(), line, row: None, field: key, id: None, what, folder: true }
+    BadRow {
+        file: file.to_owned(),
+        line,
+        row: None,
+        field: key,
+        id: None,
+        what,
+        is_task_folder: true,
+    }
 }
 
 #[cfg(test)]

@@ -155,7 +155,7 @@ impl<'a> Loader<'a> {
             Ok(made.task),
         );
         for row in self.loaded.bad.iter_mut().skip(bad) {
-            row.folder = true;
+            row.is_task_folder = true;
         }
     }
 
@@ -186,7 +186,7 @@ impl<'a> Loader<'a> {
             let others = self.loaded.bad.split_off(bad_before);
             self.loaded
                 .bad
-                .extend(others.into_iter().filter(|bad| bad.id.is_none() && !bad.folder));
+                .extend(others.into_iter().filter(|bad| bad.id.is_none() && !bad.is_task_folder));
         }
         Ok(())
     }
@@ -314,7 +314,12 @@ impl<'a> Loader<'a> {
         };
         if let Some(first) = self.ids.get(task.id.as_str()) {
             let what = format!("is already used in {first}");
-            self.loaded.bad.push(BadRow::new(file, place, id, RowError::in_field(field, what)));
+            self.loaded.bad.push(BadRow::new(
+                file,
+                place,
+                id,
+                RowError::invalid_field(field, what),
+            ));
             return;
         }
         self.ids.insert(task.id.0.clone(), format!("{}:{number}", file.display()));
@@ -327,7 +332,12 @@ impl<'a> Loader<'a> {
         let unreadable = |why: String| DatasetError::Unreadable { file: file.to_path_buf(), why };
         let bytes = fs::read(file).map_err(|error| unreadable(error.to_string()))?;
         let Ok(text) = String::from_utf8(bytes) else {
-            self.loaded.bad.push(BadRow::new(file, None, None, RowError::in_row("is not UTF-8")));
+            self.loaded.bad.push(BadRow::new(
+                file,
+                None,
+                None,
+                RowError::invalid_row("is not UTF-8"),
+            ));
             return Ok(());
         };
         let value: Value = match toml::from_str(&text) {
@@ -338,7 +348,7 @@ impl<'a> Loader<'a> {
                 });
                 let what = format!("invalid TOML: {}", error.message());
                 let place = line.map(RowLocation::Line);
-                self.loaded.bad.push(BadRow::new(file, place, None, RowError::in_row(what)));
+                self.loaded.bad.push(BadRow::new(file, place, None, RowError::invalid_row(what)));
                 return Ok(());
             }
         };
@@ -359,7 +369,7 @@ impl<'a> Loader<'a> {
         let inner = table.remove("recipe").unwrap_or_default();
         if let Some(key) = table.keys().next() {
             let what = "is not allowed next to `[recipe]`; remove it";
-            refuse(None, RowError::in_field(key.as_str(), what));
+            refuse(None, RowError::invalid_field(key.as_str(), what));
             return;
         }
         let id = inner.get("id").and_then(Value::as_str).map(str::to_owned);
@@ -375,7 +385,7 @@ impl<'a> Loader<'a> {
         if !complaints.is_empty() {
             complaints.into_iter().for_each(|complaint| refuse(id.clone(), complaint));
         } else if let Some(first) = ids.get(&recipe.id) {
-            refuse(id, RowError::in_field("recipe.id", format!("is already used in {first}")));
+            refuse(id, RowError::invalid_field("recipe.id", format!("is already used in {first}")));
         } else {
             ids.insert(recipe.id.clone(), file.display().to_string());
             loaded.recipes.push(RecipeFile { file: file.to_path_buf(), recipe });

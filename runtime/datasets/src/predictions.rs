@@ -21,7 +21,7 @@ use crate::{
 /// The predictions in one file, by model name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Predictions {
-    pub makers: BTreeMap<String, Attempts>,
+    pub by_model: BTreeMap<String, Attempts>,
     /// Invalid entries, and duplicates for the same task and attempt.
     pub bad: Vec<BadRow>,
 }
@@ -36,15 +36,15 @@ pub struct Prediction {
     pub patch: String,
     /// The error of a failed attempt, according to the file. FeatureBench excludes such attempts
     /// from its results by default. Proctor counts them.
-    pub failed: Option<String>,
+    pub failure: Option<String>,
     /// Whether the entry has an attempt number. An entry without one counts as attempt 1.
-    pub numbered: bool,
+    pub has_attempt_number: bool,
 }
 
 impl Predictions {
     /// Returns the highest attempt number.
     pub fn max_attempt(&self) -> u32 {
-        let all = self.makers.values().flat_map(|attempts| attempts.keys());
+        let all = self.by_model.values().flat_map(|attempts| attempts.keys());
         all.map(|(_, attempt)| *attempt).max().unwrap_or(1)
     }
 }
@@ -60,7 +60,7 @@ pub fn read_predictions(file: &Path) -> Result<Predictions, DatasetError> {
     let mut reader = Reader { file: file.to_path_buf(), out: Predictions::default() };
     read::read_json_rows(file, &mut |row| reader.add_row(row))?;
     let mut out = reader.out;
-    if out.makers.is_empty() && out.bad.is_empty() {
+    if out.by_model.is_empty() && out.bad.is_empty() {
         let why = "contains no predictions".to_owned();
         return Err(DatasetError::Unreadable { file: file.to_path_buf(), why });
     }
@@ -89,11 +89,11 @@ impl Reader {
         let id = value.as_ref().ok().and_then(named).or_else(|| key.clone());
         let taken = value.and_then(|value| parse_entry(value, key));
         let done = taken.and_then(|(maker, at, prediction)| {
-            let attempts = self.out.makers.entry(maker).or_default();
+            let attempts = self.out.by_model.entry(maker).or_default();
             if attempts.contains_key(&at) {
                 let (id, attempt) = at;
                 let what = format!("duplicate prediction for {id}, attempt {attempt}; keep one");
-                return Err(RowError::in_field("instance_id", what));
+                return Err(RowError::invalid_field("instance_id", what));
             }
             attempts.insert(at, prediction);
             Ok(())
@@ -117,7 +117,7 @@ type Entry = (String, (String, u32), Prediction);
 
 fn parse_entry(mut value: Value, key: Option<String>) -> Result<Entry, RowError> {
     let Some(object) = value.as_object_mut() else {
-        return Err(RowError::in_row("is not an object with `instance_id` and `model_patch`"));
+        return Err(RowError::invalid_row("is not an object with `instance_id` and `model_patch`"));
     };
     let text =
         |name: &str| object.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
@@ -126,10 +126,10 @@ fn parse_entry(mut value: Value, key: Option<String>) -> Result<Entry, RowError>
         None | Some(Value::Null | Value::String(_)) => key,
         Some(value) => {
             let what = format!("is {}, not text", shapes::describe_type(value));
-            return Err(RowError::in_field("instance_id", what));
+            return Err(RowError::invalid_field("instance_id", what));
         }
     };
-    let id = id.ok_or_else(|| RowError::in_field("instance_id", "is missing"))?;
+    let id = id.ok_or_else(|| RowError::invalid_field("instance_id", "is missing"))?;
     let maker = match (text("model_name_or_path"), text("agent"), text("model")) {
         (Some(name), ..) => name.to_owned(),
         (None, Some(agent), Some(model)) => format!("{agent}/{model}"),
@@ -142,7 +142,7 @@ fn parse_entry(mut value: Value, key: Option<String>) -> Result<Entry, RowError>
             .and_then(|attempt| u32::try_from(attempt).ok())
             .filter(|attempt| *attempt > 0)
             .ok_or_else(|| {
-                RowError::in_field(
+                RowError::invalid_field(
                     "n_attempt",
                     format!("is {value}, but attempts are counted from 1"),
                 )
@@ -152,7 +152,7 @@ fn parse_entry(mut value: Value, key: Option<String>) -> Result<Entry, RowError>
         .then(|| text("error").unwrap_or("the attempt failed").to_owned());
     let patch = take_patch(object, failed.is_some())?;
     let numbered = object.get("n_attempt").is_some_and(|value| !value.is_null());
-    Ok((maker, (id, attempt), Prediction { patch, failed, numbered }))
+    Ok((maker, (id, attempt), Prediction { patch, failure: failed, has_attempt_number: numbered }))
 }
 
 /// Returns the patch; null means empty. A missing key is an error, unless the attempt is marked as
@@ -166,14 +166,14 @@ fn take_patch(
         Some(Value::String(patch)) => Ok(patch),
         Some(Value::Null) => Ok(String::new()),
         None if failed => Ok(String::new()),
-        Some(_) => Err(RowError::in_field(
+        Some(_) => Err(RowError::invalid_field(
             "model_patch",
             "is not text; use \"\" or null for an empty prediction",
         )),
         None => {
             let near = object.keys().find(|key| key.contains("patch") || key.contains("diff"));
             let hint = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-            Err(RowError::in_field("model_patch", format!("is missing{hint}")))
+            Err(RowError::invalid_field("model_patch", format!("is missing{hint}")))
         }
     }
 }

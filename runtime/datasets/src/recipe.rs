@@ -73,36 +73,39 @@ pub(crate) fn check(recipe: &Recipe) -> Vec<RowError> {
             "is {}, but this version of Proctor reads {RECIPE_SCHEMA}",
             recipe.schema_version
         );
-        out.push(RowError::in_field("recipe.schema_version", what));
+        out.push(RowError::invalid_field("recipe.schema_version", what));
     }
     if recipe.id.is_empty() {
-        out.push(RowError::in_field("recipe.id", "is empty"));
+        out.push(RowError::invalid_field("recipe.id", "is empty"));
     }
     if recipe.sha256.len() != 64 || !recipe.sha256.bytes().all(|b| b.is_ascii_hexdigit()) {
-        out.push(RowError::in_field("recipe.sha256", "is not 64 hex digits"));
+        out.push(RowError::invalid_field("recipe.sha256", "is not 64 hex digits"));
     }
     if recipe.carve.values().all(Vec::is_empty) {
-        out.push(RowError::in_field("recipe.carve", "does not list anything to remove"));
+        out.push(RowError::invalid_field("recipe.carve", "does not list anything to remove"));
     }
     for (file, names) in &recipe.carve {
         if let Err(what) = rules::check_relative_path(file) {
-            out.push(RowError::in_field(format!("recipe.carve.{file:?}"), what));
+            out.push(RowError::invalid_field(format!("recipe.carve.{file:?}"), what));
         }
         if Path::new(file).extension().is_none_or(|extension| extension != "py") {
-            out.push(RowError::in_field(format!("recipe.carve.{file:?}"), "is not a Python file"));
+            out.push(RowError::invalid_field(
+                format!("recipe.carve.{file:?}"),
+                "is not a Python file",
+            ));
         }
         if let Some(name) = names.iter().find(|name| !is_dotted(name)) {
             let what = format!("{name:?} is not a dotted path such as `Class.method`");
-            out.push(RowError::in_field(format!("recipe.carve.{file:?}"), what));
+            out.push(RowError::invalid_field(format!("recipe.carve.{file:?}"), what));
         }
     }
     if recipe.tests.is_empty() {
-        out.push(RowError::in_field("recipe.tests", "is empty, so no tests can be recorded"));
+        out.push(RowError::invalid_field("recipe.tests", "is empty, so no tests can be recorded"));
     }
     for dependency in &recipe.dependencies {
         if !dependency.contains("==") {
             let what = format!("{dependency:?} is not pinned; use `name==version`");
-            out.push(RowError::in_field("recipe.dependencies", what));
+            out.push(RowError::invalid_field("recipe.dependencies", what));
         }
     }
     for (field, paths) in
@@ -111,7 +114,7 @@ pub(crate) fn check(recipe: &Recipe) -> Vec<RowError> {
         if let Some((path, what)) =
             paths.iter().find_map(|path| Some((path, rules::check_relative_path(path).err()?)))
         {
-            out.push(RowError::in_field(field, format!("{path:?} {what}")));
+            out.push(RowError::invalid_field(field, format!("{path:?} {what}")));
         }
     }
     out

@@ -32,18 +32,18 @@ pub fn parse_task(text: &str) -> Result<Task, Vec<(Option<String>, String)>> {
 
 pub(crate) fn task_from_value(mut value: Value) -> Result<Task, Vec<RowError>> {
     let Some(object) = value.as_object() else {
-        return Err(vec![RowError::in_row("a task must be a JSON object")]);
+        return Err(vec![RowError::invalid_row("a task must be a JSON object")]);
     };
     match object.get("schema_version").map(|version| (version, version.as_u64())) {
         Some((_, Some(version))) if version == u64::from(TASK_SCHEMA) => {}
         Some((version, _)) => {
-            return Err(vec![RowError::in_field(
+            return Err(vec![RowError::invalid_field(
                 "schema_version",
                 format!("is {version}, but this version of Proctor reads {TASK_SCHEMA}"),
             )]);
         }
         None => {
-            return Err(vec![RowError::in_field(
+            return Err(vec![RowError::invalid_field(
                 "schema_version",
                 format!("is missing; add `\"schema_version\": {TASK_SCHEMA}`"),
             )]);
@@ -76,10 +76,14 @@ pub(crate) fn deserialize_value<T: DeserializeOwned>(value: Value) -> Result<T, 
             return unknown_key(&field_path(&path, key), key, &known);
         }
         if let Some(key) = quoted_key(&message, "missing field `") {
-            return RowError::in_field(field_path(&path, key), "is missing");
+            return RowError::invalid_field(field_path(&path, key), "is missing");
         }
         let message = rewrite_library_errors(&message);
-        if path == "." { RowError::in_row(message) } else { RowError::in_field(path, message) }
+        if path == "." {
+            RowError::invalid_row(message)
+        } else {
+            RowError::invalid_field(path, message)
+        }
     })
 }
 
@@ -88,7 +92,7 @@ fn unknown_key(path: &str, key: &str, known: &[&str]) -> RowError {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("known keys: {}", known.join(", ")),
     };
-    RowError::in_field(path, format!("is an unknown key; {hint}"))
+    RowError::invalid_field(path, format!("is an unknown key; {hint}"))
 }
 
 /// Returns the full path of a field. `serde_path_to_error` includes an unknown field in the path,
@@ -116,7 +120,7 @@ fn known_keys(message: &str) -> Vec<&str> {
 
 fn check_source(source: &Value) -> Result<(), RowError> {
     let Some(object) = source.as_object() else {
-        return Err(RowError::in_field(
+        return Err(RowError::invalid_field(
             "source",
             "must be an object: {\"path\": ...}, {\"pypi\": ...}, ...",
         ));
@@ -125,7 +129,7 @@ fn check_source(source: &Value) -> Result<(), RowError> {
     let (form, needed, known) = match (forms.next(), forms.next()) {
         (Some(form), None) => form,
         (Some((one, ..)), Some((two, ..))) => {
-            return Err(RowError::in_field(
+            return Err(RowError::invalid_field(
                 "source",
                 format!("has both `{one}` and `{two}`; keep one"),
             ));
@@ -138,7 +142,7 @@ fn check_source(source: &Value) -> Result<(), RowError> {
                         .map(|near| format!("did you mean `{near}` instead of `{key}`?"))
                 })
                 .unwrap_or_else(|| "use one of `path`, `archive`, `pypi`, `git`".to_owned());
-            return Err(RowError::in_field("source", format!("is not a source type; {hint}")));
+            return Err(RowError::invalid_field("source", format!("is not a source type; {hint}")));
         }
     };
     for (key, value) in object {
@@ -146,13 +150,14 @@ fn check_source(source: &Value) -> Result<(), RowError> {
             return Err(unknown_key(&format!("source.{key}"), key, known));
         }
         if !value.is_string() {
-            return Err(RowError::in_field(format!("source.{key}"), "must be text"));
+            return Err(RowError::invalid_field(format!("source.{key}"), "must be text"));
         }
     }
     match needed.iter().find(|key| !object.contains_key(**key)) {
-        Some(key) => {
-            Err(RowError::in_field(format!("source.{key}"), format!("is required with `{form}`")))
-        }
+        Some(key) => Err(RowError::invalid_field(
+            format!("source.{key}"),
+            format!("is required with `{form}`"),
+        )),
         None => Ok(()),
     }
 }

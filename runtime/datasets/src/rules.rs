@@ -18,7 +18,7 @@ pub(crate) const DETAILS: &str = "benchmark.details.";
 
 pub(crate) fn check(task: &Task) -> Vec<RowError> {
     let mut out = Vec::new();
-    let mut complain = |field: &str, what: String| out.push(RowError::in_field(field, what));
+    let mut complain = |field: &str, what: String| out.push(RowError::invalid_field(field, what));
     if task.id.as_str().trim().is_empty() {
         complain("id", "is empty".into());
     }

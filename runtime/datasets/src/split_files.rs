@@ -11,7 +11,7 @@ const METADATA_FILES: [&str; 3] = ["dataset_infos.json", "dataset_dict.json", "s
 
 /// The files that were chosen from a list of paths, if any.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Choice {
+pub(crate) enum SplitChoice {
     Files {
         split: Option<String>,
         files: Vec<String>,
@@ -24,7 +24,11 @@ pub(crate) enum Choice {
 
 /// Chooses the files of the split `wanted`. If `wanted` is `None`, chooses the files of the split
 /// `usual`, if that split exists.
-pub(crate) fn choose_split(paths: &[String], wanted: Option<&str>, usual: Option<&str>) -> Choice {
+pub(crate) fn choose_split(
+    paths: &[String],
+    wanted: Option<&str>,
+    usual: Option<&str>,
+) -> SplitChoice {
     let is_data = |path: &&String, kind: &str| {
         let name = path.rsplit('/').next().unwrap_or(path);
         name.ends_with(kind) && !name.starts_with('.') && !METADATA_FILES.contains(&name)
@@ -35,7 +39,7 @@ pub(crate) fn choose_split(paths: &[String], wanted: Option<&str>, usual: Option
         files
     };
     let Some(files) = DATA_FILE_SUFFIXES.iter().map(of_kind).find(|files| !files.is_empty()) else {
-        return Choice::Nothing;
+        return SplitChoice::Nothing;
     };
     let mut splits: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for file in files {
@@ -44,18 +48,18 @@ pub(crate) fn choose_split(paths: &[String], wanted: Option<&str>, usual: Option
     let asked = wanted.or(usual.filter(|usual| splits.contains_key(*usual)));
     match asked {
         Some(split) => match splits.remove(split) {
-            Some(files) => Choice::Files { split: Some(split.to_owned()), files },
+            Some(files) => SplitChoice::Files { split: Some(split.to_owned()), files },
             // A single file may contain all splits in one object.
             None if splits.len() == 1 && splits.keys().all(|name| name.is_empty()) => {
-                Choice::Files { split: None, files: splits.into_values().flatten().collect() }
+                SplitChoice::Files { split: None, files: splits.into_values().flatten().collect() }
             }
-            None => Choice::Splits(splits.into_keys().collect()),
+            None => SplitChoice::Splits(splits.into_keys().collect()),
         },
         None if splits.len() == 1 => {
             let (split, files) = splits.pop_first().unwrap_or_default();
-            Choice::Files { split: Some(split).filter(|split| !split.is_empty()), files }
+            SplitChoice::Files { split: Some(split).filter(|split| !split.is_empty()), files }
         }
-        None => Choice::Splits(splits.into_keys().collect()),
+        None => SplitChoice::Splits(splits.into_keys().collect()),
     }
 }
 
@@ -92,8 +96,8 @@ mod tests {
         all.iter().map(|&path| path.to_owned()).collect()
     }
 
-    fn files(split: &str, all: &[&str]) -> Choice {
-        Choice::Files { split: Some(split.to_owned()), files: paths(all) }
+    fn files(split: &str, all: &[&str]) -> SplitChoice {
+        SplitChoice::Files { split: Some(split.to_owned()), files: paths(all) }
     }
 
     #[test]
@@ -111,7 +115,7 @@ mod tests {
             choose_split(&hub, Some("dev"), Some("test")),
             files("dev", &["data/dev-00000-of-00001.parquet"])
         );
-        let splits = Choice::Splits(paths(&["dev", "test"]));
+        let splits = SplitChoice::Splits(paths(&["dev", "test"]));
         assert_eq!(choose_split(&hub, Some("lite"), Some("test")), splits);
         assert_eq!(choose_split(&hub, None, Some("full")), splits);
         let exported = paths(&["default/lite/0000.parquet", "default/full/0000.parquet"]);
@@ -121,7 +125,7 @@ mod tests {
         );
         assert_eq!(
             choose_split(&paths(&["README.md", "dataset_infos.json"]), None, None),
-            Choice::Nothing
+            SplitChoice::Nothing
         );
     }
 }

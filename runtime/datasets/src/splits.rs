@@ -4,12 +4,12 @@ use crate::errors::RowError;
 pub(crate) struct Splits {
     wanted: Option<String>,
     seen: Option<String>,
-    told: bool,
+    is_reported: bool,
 }
 
 impl Splits {
     pub(crate) fn new(wanted: Option<String>) -> Self {
-        Self { wanted, seen: None, told: false }
+        Self { wanted, seen: None, is_reported: false }
     }
 
     /// Whether to use the rows of a split. If no split was requested, a file with a second split is
@@ -22,10 +22,10 @@ impl Splits {
         if first == split {
             return Ok(true);
         }
-        let told = std::mem::replace(&mut self.told, true);
+        let told = std::mem::replace(&mut self.is_reported, true);
         let what = format!(
             "has several splits, such as {first} and {split}; choose one, as in `#split={first}`"
         );
-        if told { Ok(false) } else { Err(RowError::in_row(what)) }
+        if told { Ok(false) } else { Err(RowError::invalid_row(what)) }
     }
 }

@@ -81,7 +81,7 @@ impl TaskRules {
         self.judge_at(&target.origin, &target.paths).or_else(|| {
             // The URL may contain another URL, as is the case with archives, caching mirrors and
             // redirectors.
-            target.carried.iter().find_map(|(origin, path)| {
+            target.embedded_urls.iter().find_map(|(origin, path)| {
                 let (_, rule) = self.judge_at(origin, std::slice::from_ref(path))?;
                 Some((DenyReason::TaskAlias, rule))
             })
@@ -157,8 +157,8 @@ impl TaskSubjects {
     }
 
     /// Adds the repository or package to which a blocked URL refers.
-    fn add_blocked_url(&mut self, written: &str, mirrors: &Mirrors) {
-        let with_scheme = add_wildcard_scheme(written);
+    fn add_blocked_url(&mut self, url: &str, mirrors: &Mirrors) {
+        let with_scheme = add_wildcard_scheme(url);
         let Some((_, rest)) = with_scheme.split_once("://") else { return };
         let mut parts = rest.split('/');
         let host = parts.next().unwrap_or_default().to_lowercase();
@@ -199,8 +199,8 @@ fn parse_patterns(texts: &[String]) -> Result<Vec<Pattern>, PatternError> {
 
 /// Adds a wildcard scheme to a URL without a scheme, because some datasets list blocked URLs that
 /// way. Removes the query and the fragment.
-fn add_wildcard_scheme(written: &str) -> String {
-    let written = written.trim();
+fn add_wildcard_scheme(url: &str) -> String {
+    let written = url.trim();
     let written = written.split(['?', '#']).next().unwrap_or(written);
     if written.contains("://") { written.to_owned() } else { format!("*://{written}") }
 }

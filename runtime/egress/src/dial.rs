@@ -49,7 +49,7 @@ pub(crate) async fn dial(
     let addresses = resolve_addresses(origin, resolver, exceptions, limit).await?;
     for address in &addresses {
         let socket = SocketAddr::new(*address, origin.port);
-        let excepted = exceptions.iter().any(|exception| exception.admits(&origin.host, socket));
+        let excepted = exceptions.iter().any(|exception| exception.allows(&origin.host, socket));
         let forbidden =
             address::forbidden_reason(*address).is_some() || address::is_own_address(*address);
         if forbidden && !excepted {

@@ -181,7 +181,7 @@ fn to_upstream_request(
     entry: &Entry,
 ) -> Result<Request<AnyBody>, String> {
     let (mut parts, body) = request.into_parts();
-    parts.uri = target.written.parse::<Uri>().map_err(|error| error.to_string())?;
+    parts.uri = target.path_and_query.parse::<Uri>().map_err(|error| error.to_string())?;
     parts.version = Version::HTTP_11;
     remove_hop_headers(&mut parts.headers);
     parts.headers.remove(header::EXPECT);
@@ -226,8 +226,8 @@ fn remove_hop_headers(headers: &mut HeaderMap) {
     }
 }
 
-fn fail_request(mut entry: Entry, asked: &str, why: &str) -> Response<AnyBody> {
+fn fail_request(mut entry: Entry, request_line: &str, why: &str) -> Response<AnyBody> {
     entry.request.status = Some(502);
     entry.request.error = Some(why.to_owned());
-    responses::failed_response(asked, why)
+    responses::failed_response(request_line, why)
 }

@@ -40,9 +40,9 @@ pub trait Ledger: Send + Sync {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BodyLimits {
     /// Limit per response, in bytes.
-    pub each: usize,
+    pub per_response: usize,
     /// Limit for all responses that are buffered at the same time, in bytes.
-    pub together: usize,
+    pub total: usize,
 }
 
 /// The beginning of a response, which is buffered for the ledger.
@@ -51,44 +51,50 @@ pub(crate) struct BufferedBody {
     bytes: Vec<u8>,
     reading: BodyLimits,
     /// Number of bytes buffered for all of the proxy's responses.
-    together: Arc<AtomicUsize>,
+    total_buffered: Arc<AtomicUsize>,
     /// Number of bytes that should have been buffered for the ledger but were only relayed.
-    missed: u64,
+    unbuffered_bytes: u64,
     is_asked: bool,
 }
 
 impl BufferedBody {
-    fn new(reading: BodyLimits, together: Arc<AtomicUsize>) -> Self {
-        Self { bytes: Vec::new(), reading, together, missed: 0, is_asked: reading.each > 0 }
+    fn new(reading: BodyLimits, total_buffered: Arc<AtomicUsize>) -> Self {
+        Self {
+            bytes: Vec::new(),
+            reading,
+            total_buffered,
+            unbuffered_bytes: 0,
+            is_asked: reading.per_response > 0,
+        }
     }
 
     fn push(&mut self, data: &[u8]) {
         if !self.is_asked {
             return;
         }
-        let room = self.reading.each.saturating_sub(self.bytes.len()).min(data.len());
-        let before = self.together.fetch_add(room, Ordering::Relaxed);
-        if before + room > self.reading.together {
-            self.together.fetch_sub(room, Ordering::Relaxed);
+        let room = self.reading.per_response.saturating_sub(self.bytes.len()).min(data.len());
+        let before = self.total_buffered.fetch_add(room, Ordering::Relaxed);
+        if before + room > self.reading.total {
+            self.total_buffered.fetch_sub(room, Ordering::Relaxed);
             // Stop buffering this response, because a text with a gap is useless.
-            self.reading.each = 0;
-            self.missed += data.len() as u64;
+            self.reading.per_response = 0;
+            self.unbuffered_bytes += data.len() as u64;
             return;
         }
         self.bytes.extend_from_slice(&data[..room]);
-        self.missed += (data.len() - room) as u64;
+        self.unbuffered_bytes += (data.len() - room) as u64;
     }
 
     /// Returns the bytes, and no longer counts them toward the limit.
     pub(crate) fn into_bytes(mut self) -> Vec<u8> {
-        self.together.fetch_sub(self.bytes.len(), Ordering::Relaxed);
+        self.total_buffered.fetch_sub(self.bytes.len(), Ordering::Relaxed);
         std::mem::take(&mut self.bytes)
     }
 }
 
 impl Drop for BufferedBody {
     fn drop(&mut self) {
-        self.together.fetch_sub(self.bytes.len(), Ordering::Relaxed);
+        self.total_buffered.fetch_sub(self.bytes.len(), Ordering::Relaxed);
     }
 }
 
@@ -131,7 +137,7 @@ impl Entry {
 
     /// Stops buffering the response, because the proxy cannot decode its encoding.
     pub(crate) fn stop_buffering(&mut self) {
-        self.held.reading.each = 0;
+        self.held.reading.per_response = 0;
     }
 
     pub(crate) fn byte_counts(&self) -> &Arc<ByteCounts> {
@@ -145,9 +151,10 @@ impl Drop for Entry {
         request.bytes_up = self.counted.up.load(Ordering::Relaxed);
         request.bytes_down = self.counted.down.load(Ordering::Relaxed);
         request.seconds = self.begun.elapsed().as_secs_f64();
-        let nothing = BufferedBody::new(BodyLimits::default(), Arc::clone(&self.held.together));
+        let nothing =
+            BufferedBody::new(BodyLimits::default(), Arc::clone(&self.held.total_buffered));
         let held = std::mem::replace(&mut self.held, nothing);
-        request.not_compared = held.missed;
+        request.not_compared = held.unbuffered_bytes;
         // The writer outlives every entry unless the writer failed. In that case, its fault has
         // already ended the try.
         let _ = self.queue.send((self.step, request, held));

@@ -44,7 +44,7 @@ impl AddressException {
     }
 
     /// Whether the proxy may connect to this address for the given host.
-    pub(crate) fn admits(&self, host: &str, address: SocketAddr) -> bool {
+    pub(crate) fn allows(&self, host: &str, address: SocketAddr) -> bool {
         self.address == address && self.name.as_deref().is_none_or(|name| name == host)
     }
 }
@@ -57,10 +57,10 @@ mod tests {
     fn private_exception_is_one_address_and_port() {
         let plain = AddressException::parse("127.0.0.1:8443").unwrap();
         let named = AddressException::parse("Index.test=[::1]:8443").unwrap();
-        assert!(plain.admits("any", "127.0.0.1:8443".parse().unwrap()));
-        assert!(!plain.admits("any", "127.0.0.1:8444".parse().unwrap()));
-        assert!(named.admits("index.test", "[::1]:8443".parse().unwrap()));
-        assert!(!named.admits("other.test", "[::1]:8443".parse().unwrap()));
+        assert!(plain.allows("any", "127.0.0.1:8443".parse().unwrap()));
+        assert!(!plain.allows("any", "127.0.0.1:8444".parse().unwrap()));
+        assert!(named.allows("index.test", "[::1]:8443".parse().unwrap()));
+        assert!(!named.allows("other.test", "[::1]:8443".parse().unwrap()));
         assert_eq!(named.pinned_address("index.test", 8443), Some("::1".parse().unwrap()));
         assert_eq!(named.pinned_address("index.test", 443), None);
         for wrong in [

@@ -40,7 +40,7 @@ pub struct EgressProxy {
     connections: Semaphore,
     requests: AtomicU64,
     /// Number of response bytes that are currently buffered for the ledger.
-    held: Arc<AtomicUsize>,
+    buffered_bytes: Arc<AtomicUsize>,
     queue: Mutex<Option<Queue>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     fault: watch::Sender<Option<Fault>>,
@@ -80,7 +80,7 @@ impl EgressProxy {
             ledger,
             connections: Semaphore::new(limits.connections),
             requests: AtomicU64::new(0),
-            held: Arc::default(),
+            buffered_bytes: Arc::default(),
             queue: Mutex::new(Some(queue)),
             writer: Mutex::new(Some(writer)),
             fault,
@@ -275,7 +275,7 @@ impl EgressProxy {
     pub(crate) async fn open_entry(&self, request: UrlRequest) -> Option<Entry> {
         let step = self.ledger.current_step().await;
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        Some(Entry::new(step, request, queue, (self.ledger.body_limits(), &self.held)))
+        Some(Entry::new(step, request, queue, (self.ledger.body_limits(), &self.buffered_bytes)))
     }
 }
 

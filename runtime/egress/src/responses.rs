@@ -24,8 +24,9 @@ const REASON_HEADER: &str = "x-proctor-egress";
 
 /// Returns a refusal. The reason is in the status line, in a header and in the body, because each
 /// client shows a different one of these.
-pub(crate) fn denied_response(reason: DenyReason, asked: &str) -> Response<AnyBody> {
-    let text = format!("Blocked by the egress proxy ({reason}). {}\n{asked}\n", reason.sentence());
+pub(crate) fn denied_response(reason: DenyReason, request_line: &str) -> Response<AnyBody> {
+    let text =
+        format!("Blocked by the egress proxy ({reason}). {}\n{request_line}\n", reason.sentence());
     let mut answer = text_response(StatusCode::FORBIDDEN, text);
     let said = format!("Blocked by the egress proxy: {reason}");
     if let Ok(phrase) = ReasonPhrase::try_from(said.into_bytes()) {
@@ -36,10 +37,10 @@ pub(crate) fn denied_response(reason: DenyReason, asked: &str) -> Response<AnyBo
 }
 
 /// Returns the response to an allowed request that failed.
-pub(crate) fn failed_response(asked: &str, why: &str) -> Response<AnyBody> {
+pub(crate) fn failed_response(request_line: &str, why: &str) -> Response<AnyBody> {
     text_response(
         StatusCode::BAD_GATEWAY,
-        format!("The egress proxy allows this request, but it failed: {why}\n{asked}\n"),
+        format!("The egress proxy allows this request, but it failed: {why}\n{request_line}\n"),
     )
 }
 

@@ -121,7 +121,7 @@ impl fmt::Display for Origin {
 pub struct Target {
     pub origin: Origin,
     /// The path and query as written. The request is forwarded in this form.
-    pub written: String,
+    pub path_and_query: String,
     /// The path at every depth of percent-decoding, without dot segments and double slashes. Each
     /// depth is listed twice: as written, and without the parts that servers ignore (path
     /// parameters, and blanks and dots at the end of a segment). An upstream server may decode the
@@ -133,13 +133,13 @@ pub struct Target {
     pub allow_paths: Vec<String>,
     /// All absolute URLs inside the path and query. Archives, mirrors and redirectors have such
     /// URLs.
-    pub carried: Vec<(Origin, String)>,
+    pub embedded_urls: Vec<(Origin, String)>,
 }
 
 impl Target {
     /// Creates a target from the path and query in a request line.
-    pub fn new(origin: Origin, written: &str) -> Result<Self, TargetError> {
-        let written = if written.is_empty() { "/" } else { written };
+    pub fn new(origin: Origin, path_and_query: &str) -> Result<Self, TargetError> {
+        let written = if path_and_query.is_empty() { "/" } else { path_and_query };
         if !written.starts_with('/') {
             return Err(TargetError::Url);
         }
@@ -164,7 +164,13 @@ impl Target {
         all.retain(|path| seen.insert(path.clone()));
         let paths = all;
         let carried = whole.iter().flat_map(|text| embedded_urls(text)).collect();
-        Ok(Self { origin, written: written.to_owned(), paths, allow_paths, carried })
+        Ok(Self {
+            origin,
+            path_and_query: written.to_owned(),
+            paths,
+            allow_paths,
+            embedded_urls: carried,
+        })
     }
 
     /// Parses an absolute URL.
@@ -191,7 +197,7 @@ impl Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown: String =
-            format!("{}{}", self.origin, self.written).chars().take(MAX_URL_CHARS).collect();
+            format!("{}{}", self.origin, self.path_and_query).chars().take(MAX_URL_CHARS).collect();
         f.write_str(&shown)
     }
 }
@@ -335,7 +341,7 @@ mod tests {
             "https://web.example/web/2024/https:/github.com/o/r",
             "https://proxy.example/?u=https%3A%2F%2Fgithub.com%2Fo%2Fr&x=1",
         ] {
-            let carried = target(written).carried;
+            let carried = target(written).embedded_urls;
             assert!(
                 carried.iter().any(|(origin, path)| origin.host == "github.com" && path == "/o/r"),
                 "{written} {carried:?}"

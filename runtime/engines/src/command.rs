@@ -43,14 +43,14 @@ impl CommandError {
 }
 
 /// Runs a command. Kills the command if it has not exited after the time `most`.
-pub(crate) fn run(command: &mut Command, most: Duration) -> Result<CommandOutput, CommandError> {
+pub(crate) fn run(command: &mut Command, timeout: Duration) -> Result<CommandOutput, CommandError> {
     let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => CommandError::NotThere,
         _ => CommandError::Io(error),
     })?;
     let (out, err) = (spawn_reader(child.stdout.take()), spawn_reader(child.stderr.take()));
-    let Some(status) = wait_with_timeout(&mut child, most).map_err(CommandError::Io)? else {
+    let Some(status) = wait_with_timeout(&mut child, timeout).map_err(CommandError::Io)? else {
         return Err(CommandError::NoAnswer);
     };
     let text = |reader: thread::JoinHandle<Vec<u8>>| {

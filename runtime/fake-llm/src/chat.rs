@@ -28,15 +28,15 @@ impl<'a> Reply<'a> {
     pub(crate) fn new(
         answer: &'a Answer,
         request: &Value,
-        heard: &RequestKey,
+        key: &RequestKey,
         fallback: &str,
     ) -> Self {
         let model = request["model"].as_str().unwrap_or(fallback).to_owned();
         Self {
             answer,
-            id: format!("chatcmpl-scripted-{}", heard.turn),
+            id: format!("chatcmpl-scripted-{}", key.turn),
             model,
-            turn: heard.turn,
+            turn: key.turn,
             usage: usage(answer, request),
         }
     }

@@ -48,27 +48,27 @@ pub(crate) fn message_text(message: &Value) -> String {
 }
 
 impl Script {
-    pub(crate) fn find(&self, heard: &RequestKey) -> Option<ScriptMatch<'_>> {
+    pub(crate) fn find(&self, key: &RequestKey) -> Option<ScriptMatch<'_>> {
         let holds = |wanted: &Option<String>, text: &str| {
             wanted.as_deref().is_none_or(|wanted| text.contains(wanted))
         };
         let named =
-            |wanted: &Option<String>| wanted.as_deref().is_none_or(|name| name == heard.model);
+            |wanted: &Option<String>| wanted.as_deref().is_none_or(|name| name == key.model);
         for (index, rule) in self.rules.iter().enumerate() {
-            if holds(&rule.when, &heard.head)
-                && holds(&rule.last, &heard.last)
+            if holds(&rule.when, &key.head)
+                && holds(&rule.last, &key.last)
                 && named(&rule.model)
-                && rule.turn.is_none_or(|turn| turn == heard.turn)
+                && rule.turn.is_none_or(|turn| turn == key.turn)
             {
                 return Some(ScriptMatch { answer: &rule.answer, place: format!("rule {index}") });
             }
         }
         for (index, one) in self.conversations.iter().enumerate() {
-            if !holds(&one.when, &heard.head) || !named(&one.model) {
+            if !holds(&one.when, &key.head) || !named(&one.model) {
                 continue;
             }
             let last = one.turns.len().saturating_sub(1);
-            let turn = if one.repeat_last { heard.turn.min(last) } else { heard.turn };
+            let turn = if one.repeat_last { key.turn.min(last) } else { key.turn };
             if let Some(answer) = one.turns.get(turn) {
                 let place = format!("conversation {index} turn {turn}");
                 return Some(ScriptMatch { answer, place });

@@ -118,7 +118,7 @@ struct RequestLog {
     seen: Vec<ReceivedRequest>,
     /// Number of requests for each response. The key is the response's location in the script and
     /// the text before the first assistant message.
-    asked: HashMap<(String, String), u64>,
+    request_counts: HashMap<(String, String), u64>,
 }
 
 impl ServerState {
@@ -236,7 +236,7 @@ async fn complete(
     let fault = {
         let key = (found.place.clone(), heard.head.clone());
         let mut inner = shared.lock();
-        let count = inner.asked.entry(key).or_default();
+        let count = inner.request_counts.entry(key).or_default();
         let index = *count;
         *count += 1;
         fault_for_request(&found.answer.faults, index)

@@ -15,7 +15,7 @@ pub(crate) fn apply_rules(
     call: &Call,
     rules: &Rules,
     subject: &SolutionNames,
-    written: &mut WrittenFiles,
+    written_files: &mut WrittenFiles,
 ) -> Vec<Finding> {
     let all = commands(&call.line, rules.file);
     // A background job does not keep running if the same line waits for it or kills it.
@@ -38,11 +38,13 @@ pub(crate) fn apply_rules(
             }
         }
         if let Some((path, words)) = &command.writes {
-            let text = written.entry(path.clone()).or_default();
+            let text = written_files.entry(path.clone()).or_default();
             text.push(' ');
             text.push_str(words);
         }
-        if let Some((kind, what)) = detect_install(command, &call.shown, rules, subject, written) {
+        if let Some((kind, what)) =
+            detect_install(command, &call.output, rules, subject, written_files)
+        {
             found.push(Finding { kind, what: said(what), step: Some(call.step) });
         }
         if let Some((kind, what)) = detect_fetch(command, rules) {

@@ -14,7 +14,7 @@ pub(crate) struct Call {
     /// The shell line. If the call read a path, this is `view PATH`.
     pub line: String,
     /// The part of the output that the model saw.
-    pub shown: String,
+    pub output: String,
 }
 
 /// Returns a trial's calls, in order. A client that runs its own tools leaves no tool calls in the
@@ -37,14 +37,14 @@ pub(crate) fn calls(events: &[Envelope], file: &RuleFile) -> Vec<Call> {
             Event::ToolCalled { call_id, arguments, .. } => {
                 let shown = shown.get(&(step, call_id.as_str())).copied().unwrap_or_default();
                 for line in shell_lines(arguments, file) {
-                    called.push(Call { step, line, shown: shown.to_owned() });
+                    called.push(Call { step, line, output: shown.to_owned() });
                 }
             }
             Event::ModelAnswered { answer } => {
                 for call in &answer.tool_calls {
                     let arguments = serde_json::from_str(&call.arguments).unwrap_or_default();
                     for line in shell_lines(&arguments, file) {
-                        asked.push(Call { step, line, shown: String::new() });
+                        asked.push(Call { step, line, output: String::new() });
                     }
                 }
             }

@@ -27,7 +27,7 @@ pub(crate) struct Command {
     /// The file to which the command writes, and the words written to it, if the line shows them.
     pub writes: Option<(String, String)>,
     /// Whether the command takes more arguments from input that the line does not show in full.
-    pub takes_more: bool,
+    pub takes_unknown_arguments: bool,
     pub background: bool,
 }
 
@@ -49,8 +49,8 @@ fn parse_nested(line: &str, file: &RuleFile, depth: usize, all: &mut Vec<Command
         // known.
         let from = (at.saturating_sub(MAX_PIPE_COMMANDS)..=at)
             .rev()
-            .find(|&at| !simples[at].piped || !simples[at].given.is_empty());
-        let given = from.map_or("", |at| simples[at].given.as_str());
+            .find(|&at| !simples[at].piped || !simples[at].here_documents.is_empty());
+        let given = from.map_or("", |at| simples[at].here_documents.as_str());
         let mut inner = None;
         if shell.shells.contains(&program) {
             let flag = |word: &String| {
@@ -80,7 +80,14 @@ fn parse_nested(line: &str, file: &RuleFile, depth: usize, all: &mut Vec<Command
         let forms = [one_line(&strip_program_path(simple.words.clone())), one_line(&plain)];
         let shown = one_line(&[shown]);
         let background = simple.background;
-        all.push(Command { words: plain, forms, shown, writes, takes_more, background });
+        all.push(Command {
+            words: plain,
+            forms,
+            shown,
+            writes,
+            takes_unknown_arguments: takes_more,
+            background,
+        });
         if let Some(inner) = inner.filter(|_| depth > 0) {
             parse_nested(&inner, file, depth - 1, all);
         }
@@ -92,7 +99,7 @@ fn printed_words(simple: &SimpleCommand, shell: &Shell) -> Vec<String> {
     let words = strip_wrappers(simple.words.clone(), shell);
     let is_printer = words.first().is_some_and(|program| shell.printers.contains(program));
     let printed = if is_printer { words[1..].join(" ").replace("\\n", " ") } else { String::new() };
-    let all = printed.split_whitespace().chain(simple.given.split_whitespace());
+    let all = printed.split_whitespace().chain(simple.here_documents.split_whitespace());
     all.map(str::to_owned).collect()
 }
 

@@ -44,24 +44,18 @@ impl ExaminationInput<'_> {
 ///
 /// # Errors
 /// Returns a fault if the built-in rules or a referenced snapshot cannot be read.
-pub fn examine(look_at: &ExaminationInput<'_>) -> Result<Findings, Fault> {
-    let names = look_at.names;
+pub fn examine(input: &ExaminationInput<'_>) -> Result<Findings, Fault> {
+    let names = input.names;
     let file = RuleFile::get()?;
-    let subject = SolutionNames::from_task(look_at.task, names)?;
+    let subject = SolutionNames::from_task(input.task, names)?;
     let rules = Rules::specialize(&subject)?;
     let mut found = Vec::new();
     let mut written = WrittenFiles::new();
-    for call in calls(look_at.events, file) {
+    for call in calls(input.events, file) {
         found.extend(apply_rules(&call, &rules, &subject, &mut written));
     }
-    found.extend(ledger_findings(look_at.events));
-    found.extend(content::compare(look_at.task, look_at.events, look_at.blobs, look_at.patch)?);
-    found.extend(find_test_edits(
-        look_at.task,
-        names,
-        look_at.events,
-        look_at.blobs,
-        look_at.patch,
-    )?);
+    found.extend(ledger_findings(input.events));
+    found.extend(content::compare(input.task, input.events, input.blobs, input.patch)?);
+    found.extend(find_test_edits(input.task, names, input.events, input.blobs, input.patch)?);
     Ok(Findings::from_findings(found, &file.kinds))
 }

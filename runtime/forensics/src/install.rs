@@ -11,10 +11,10 @@ use crate::{
 /// installation succeeded.
 pub(crate) fn detect_install(
     command: &Command,
-    shown: &str,
+    output: &str,
     rules: &Rules,
     subject: &SolutionNames,
-    written: &WrittenFiles,
+    written_files: &WrittenFiles,
 ) -> Option<(FindingKind, &'static str)> {
     let line = &command.forms[1];
     let verb = rules.install.iter().find_map(|pattern| pattern.find(line))?;
@@ -26,12 +26,12 @@ pub(crate) fn detect_install(
     let is_named = |word: &str| names_package(word, rules, subject);
     let mut named = false;
     // The package names may come from input that the record does not show.
-    let mut unnamed = command.takes_more;
+    let mut unnamed = command.takes_unknown_arguments;
     while let Some(word) = words.next() {
         if let Some(path) = requirements_file(word, &options.list_options) {
             unnamed = true;
             let path = if path.is_empty() { words.next() } else { Some(&path) };
-            let text = path.and_then(|path| written.get(path));
+            let text = path.and_then(|path| written_files.get(path));
             named |= text.is_some_and(|text| text.split_whitespace().any(is_named));
             continue;
         }
@@ -44,11 +44,11 @@ pub(crate) fn detect_install(
         named |= is_named(word);
     }
     // If the installer reports a direct request for the package, the request came from the agent.
-    named |= unnamed && any_matches(&rules.install_asked, shown);
+    named |= unnamed && any_matches(&rules.install_asked, output);
     if !named {
         return None;
     }
-    Some(if any_matches(&rules.install_succeeded, shown) {
+    Some(if any_matches(&rules.install_succeeded, output) {
         (FindingKind::InstallSucceeded, "installed the package under test")
     } else {
         (FindingKind::InstallTried, "tried to install the package under test")

@@ -16,7 +16,7 @@ pub(crate) struct SimpleCommand {
     /// Whether the command ends in `&`.
     pub background: bool,
     /// The content of the command's here-documents.
-    pub given: String,
+    pub here_documents: String,
 }
 
 /// Returns the commands in a line. A command in a substitution comes after the command that
@@ -43,12 +43,12 @@ struct ShellParser {
     comment: Option<usize>,
     current: SimpleCommand,
     /// Whether the next word is an output file instead of an argument.
-    to_file: bool,
+    expects_output_file: bool,
     /// Whether the next word is the delimiter of a here-document.
-    delimiter: bool,
+    expects_delimiter: bool,
     /// The delimiters of here-documents that start on the next line, each with the index of its
     /// command.
-    awaited: Vec<(String, usize)>,
+    pending_here_documents: Vec<(String, usize)>,
     done: Vec<SimpleCommand>,
     nested: Vec<String>,
 }
@@ -178,7 +178,7 @@ impl ShellParser {
             while self.peek(0).is_some_and(|c| matches!(c, '>' | '&' | '|')) {
                 self.at += 1;
             }
-            self.to_file = true;
+            self.expects_output_file = true;
         } else if self.peek(0) == Some('<') && self.peek(1) == Some('<') {
             self.at += 2;
         } else if self.peek(0) == Some('<') {
@@ -186,18 +186,18 @@ impl ShellParser {
             if self.peek(0) == Some('-') {
                 self.at += 1;
             }
-            self.delimiter = true;
+            self.expects_delimiter = true;
         }
     }
 
     fn end_word(&mut self) {
         let Some(word) = self.word.take() else { return };
-        if std::mem::take(&mut self.to_file) {
+        if std::mem::take(&mut self.expects_output_file) {
             self.current.output = Some(word);
             return;
         }
-        if std::mem::take(&mut self.delimiter) {
-            self.awaited.push((word, self.done.len()));
+        if std::mem::take(&mut self.expects_delimiter) {
+            self.pending_here_documents.push((word, self.done.len()));
         } else {
             self.current.words.push(word);
         }
@@ -207,7 +207,7 @@ impl ShellParser {
     /// end.
     fn end_command(&mut self, separator: usize, background: bool) {
         self.end_word();
-        self.to_file = false;
+        self.expects_output_file = false;
         let mut ended = std::mem::take(&mut self.current);
         let end = self.at.min(self.chars.len()).saturating_sub(separator);
         let end = self.comment.take().unwrap_or(end).max(self.begin);
@@ -223,7 +223,7 @@ impl ShellParser {
     /// Reads the here-documents. The lines up to each delimiter belong to the command that declared
     /// the delimiter.
     fn here_documents(&mut self) {
-        for (end, command) in std::mem::take(&mut self.awaited) {
+        for (end, command) in std::mem::take(&mut self.pending_here_documents) {
             let mut text = String::new();
             while self.at < self.chars.len() {
                 let rest = &self.chars[self.at..];
@@ -236,7 +236,7 @@ impl ShellParser {
                 text.extend(line.chars().chain(iter::once('\n')));
             }
             if let Some(command) = self.done.get_mut(command) {
-                command.given.push_str(&text);
+                command.here_documents.push_str(&text);
             }
         }
         self.begin = self.at.min(self.chars.len());

@@ -88,8 +88,8 @@ impl SolutionNames {
         }
     }
 
-    fn add_blocked_url(&mut self, written: &str, hosts: &Hosts) {
-        let bare = written.trim();
+    fn add_blocked_url(&mut self, url: &str, hosts: &Hosts) {
+        let bare = url.trim();
         let bare = bare.split_once("://").map_or(bare, |(_, rest)| rest);
         let bare = bare.split(['?', '#']).next().unwrap_or(bare);
         let mut parts = bare.split('/').filter(|part| !part.is_empty());

@@ -152,7 +152,7 @@ impl Meter {
                     reservations.push(taken.map_err(|refused| refused.into_budget_error(of))?);
                 }
             }
-            let of_shared = permit.so_far();
+            let of_shared = permit.elapsed();
             drop(permit);
             let _place = self.clock.start_wait_timer(WaitKind::RateLimits);
             let need = wanted.need.clamped();

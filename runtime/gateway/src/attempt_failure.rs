@@ -25,7 +25,7 @@ pub(crate) enum FailureKind {
     Unreachable,
     /// A success status, but the body is not a model response (for example a web page). Usually the
     /// URL is wrong.
-    Foreign,
+    NotAModelApi,
     /// No event arrived within the time that the policy allows.
     Silent,
     /// A success status, but no model output.
@@ -34,7 +34,7 @@ pub(crate) enum FailureKind {
     Filtered,
     /// The server corrupted or misparsed the response. The gateway requests it again without
     /// streaming.
-    Damaged,
+    Corrupted,
     /// The response ended at the server's default output limit. The gateway requests it again with
     /// an explicit limit.
     Capped,
@@ -49,8 +49,8 @@ impl AttemptFailure {
     }
 
     /// Describes a corrupted response, with a hint on how to prevent the corruption.
-    pub(crate) fn damaged(why: impl Into<String>, hint: &str) -> Self {
-        Self { hint: Some(hint.to_owned()), ..Self::new(FailureKind::Damaged, why) }
+    pub(crate) fn corrupted_response(why: impl Into<String>, hint: &str) -> Self {
+        Self { hint: Some(hint.to_owned()), ..Self::new(FailureKind::Corrupted, why) }
     }
 
     pub(crate) fn with_retry_after(mut self, retry_after: Option<Duration>) -> Self {

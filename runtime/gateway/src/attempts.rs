@@ -49,15 +49,17 @@ impl TrialGateway {
             FailureKind::Endpoint
                 | FailureKind::Empty
                 | FailureKind::Filtered
-                | FailureKind::Damaged
+                | FailureKind::Corrupted
                 | FailureKind::Capped
         );
         let known =
             self.note_attempt(responds) || self.route().halts.has_responded(&self.route().model);
         let most = match trouble.kind {
             _ if round.silent >= policy.silent_attempts => 0,
-            FailureKind::Empty | FailureKind::Damaged => policy.empty_attempts.min(policy.attempts),
-            FailureKind::Unreachable | FailureKind::Foreign if !known => {
+            FailureKind::Empty | FailureKind::Corrupted => {
+                policy.empty_attempts.min(policy.attempts)
+            }
+            FailureKind::Unreachable | FailureKind::NotAModelApi if !known => {
                 policy.connect_attempts.min(policy.attempts)
             }
             _ => policy.attempts,

@@ -19,7 +19,7 @@ pub(crate) struct Clock {
     earlier: Duration,
     /// Parts of `earlier` that are not charged, because the endpoint caused them: failed attempts,
     /// and the waits after those attempts.
-    given_back: (Duration, Duration),
+    uncharged_time: (Duration, Duration),
     state: Mutex<ClockTimes>,
     tools_changed: Notify,
     /// Total wait time of all requests, by reason. Overlapping waits each count in full.
@@ -75,7 +75,7 @@ impl Clock {
         Self {
             started: Instant::now(),
             earlier: elapsed,
-            given_back: (lost, retries),
+            uncharged_time: (lost, retries),
             state: Mutex::new(ClockTimes { waited, in_tools, ..ClockTimes::default() }),
             tools_changed: Notify::new(),
             waits: Mutex::new(waits),
@@ -92,7 +92,7 @@ impl Clock {
 
     /// Returns the time that counts towards the wall limit.
     pub(crate) fn wall_time(&self) -> Duration {
-        let (sends, waits) = self.given_back;
+        let (sends, waits) = self.uncharged_time;
         self.elapsed().saturating_sub(sends + waits)
     }
 
@@ -103,7 +103,7 @@ impl Clock {
     }
 
     pub(crate) fn working_time(&self) -> Duration {
-        self.elapsed().saturating_sub(self.wait_time() + self.given_back.0)
+        self.elapsed().saturating_sub(self.wait_time() + self.uncharged_time.0)
     }
 
     pub(crate) fn request_started(&self) {
@@ -175,14 +175,14 @@ pub(crate) struct WaitTimer<'a> {
 }
 
 impl WaitTimer<'_> {
-    pub(crate) fn so_far(&self) -> Duration {
+    pub(crate) fn elapsed(&self) -> Duration {
         self.since.elapsed()
     }
 }
 
 impl Drop for WaitTimer<'_> {
     fn drop(&mut self) {
-        let seconds = self.so_far().as_secs_f64();
+        let seconds = self.elapsed().as_secs_f64();
         let mut waits = self.clock.waits.lock().unwrap_or_else(PoisonError::into_inner);
         *match self.kind {
             WaitKind::SharedLimits => &mut waits.shared_limits,

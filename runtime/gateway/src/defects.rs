@@ -67,7 +67,7 @@ impl TrialGateway {
                 let why = format!(
                     "the response ended after {output} tokens, but the request allows {most}"
                 );
-                return Ok(Some(AttemptFailure::damaged(why, &checks.length.hint)));
+                return Ok(Some(AttemptFailure::corrupted_response(why, &checks.length.hint)));
             }
         }
         if model.tool_check == Some(false) {
@@ -78,7 +78,7 @@ impl TrialGateway {
         if whole.stop == Some(StopReason::End)
             && let Some(why) = checks.run_of_one.describe_repetition(&text)
         {
-            return Ok(Some(AttemptFailure::damaged(why, &checks.run_of_one.hint)));
+            return Ok(Some(AttemptFailure::corrupted_response(why, &checks.run_of_one.hint)));
         }
         let is_silent = |item: &Item| match item {
             Item::Text(text) | Item::Refusal(text) => text.trim().is_empty(),
@@ -91,7 +91,7 @@ impl TrialGateway {
         if has_thought_alone && checks.thought_answer.disables_thinking(&request.body) {
             let why =
                 "the response contains only reasoning, although the request turns thinking off";
-            return Ok(Some(AttemptFailure::damaged(why, &checks.thought_answer.hint)));
+            return Ok(Some(AttemptFailure::corrupted_response(why, &checks.thought_answer.hint)));
         }
         if !request.tools {
             return Ok(None);
@@ -109,7 +109,7 @@ impl TrialGateway {
         let mut doubts_calls = whole.calls().any(is_odd) && !halts.writes_malformed_calls(model);
         if !halts.returns_unescaped_calls(model) {
             if whole.calls().any(|call| checks.escaped.has_html_characters(&call.arguments)) {
-                halts.note_unescaped(model);
+                halts.note_unescaped_call(model);
             } else {
                 doubts_calls |=
                     whole.calls().any(|call| checks.escaped.is_escaped(&call.arguments));
@@ -138,12 +138,14 @@ impl TrialGateway {
         let found = tokio::task::spawn_blocking(move || inspection.find()).await.ok().flatten();
         Ok(match found {
             // The response was not streamed, so the model itself writes its calls this way.
-            Some(Defect::Torn(_)) if !request.stream && !halts.is_stream_only(model) => {
+            Some(Defect::BrokenCall(_)) if !request.stream && !halts.is_stream_only(model) => {
                 halts.note_malformed_calls(model);
                 None
             }
-            Some(Defect::Torn(why)) => Some(AttemptFailure::new(FailureKind::Damaged, why)),
-            Some(Defect::Misread(why, hint)) => Some(AttemptFailure::damaged(why, &hint)),
+            Some(Defect::BrokenCall(why)) => Some(AttemptFailure::new(FailureKind::Corrupted, why)),
+            Some(Defect::EndpointProblem(why, hint)) => {
+                Some(AttemptFailure::corrupted_response(why, &hint))
+            }
             None => None,
         })
     }
@@ -151,9 +153,9 @@ impl TrialGateway {
 
 /// A problem with a response.
 enum Defect {
-    Torn(String),
+    BrokenCall(String),
     /// The reason, and a hint on how to fix it.
-    Misread(String, String),
+    EndpointProblem(String, String),
 }
 
 /// A response to inspect, with its request.
@@ -179,21 +181,23 @@ impl Inspection {
         let checks = self.checks;
         if !self.calls.is_empty() {
             let torn = |call| describe_corrupted_call(checks, call, &request.tools, self.output);
-            let found = self.calls.iter().find_map(torn).map(Defect::Torn);
+            let found = self.calls.iter().find_map(torn).map(Defect::BrokenCall);
             let escaped = || {
                 let call =
                     self.calls.iter().find(|call| checks.escaped.is_escaped(&call.arguments))?;
                 let why = format!("the arguments of a call to `{}` are HTML-escaped", call.name);
-                Some(Defect::Misread(why, checks.escaped.hint.clone()))
+                Some(Defect::EndpointProblem(why, checks.escaped.hint.clone()))
             };
             let broken = || {
                 let mut calls = self.calls.iter().filter(|_| !self.is_limited);
-                calls.find_map(describe_invalid_arguments).map(Defect::Torn)
+                calls.find_map(describe_invalid_arguments).map(Defect::BrokenCall)
             };
             let trimmed = || {
                 let is_trimmed = |call: &&ToolCall| checks.trimmed.is_trimmed(&call.arguments);
                 let name = &self.calls.iter().find(is_trimmed)?.name;
-                Some(Defect::Torn(format!("the arguments of a call to `{name}` lost their spaces")))
+                Some(Defect::BrokenCall(format!(
+                    "the arguments of a call to `{name}` lost their spaces"
+                )))
             };
             let masked = || {
                 let is_requested =
@@ -203,18 +207,18 @@ impl Inspection {
                         >= checks.masked.least
                 })?;
                 let why = format!("parts of the arguments of a call to `{}` are masked", call.name);
-                Some(Defect::Misread(why, checks.masked.hint.clone()))
+                Some(Defect::EndpointProblem(why, checks.masked.hint.clone()))
             };
             return found.or_else(escaped).or_else(broken).or_else(trimmed).or_else(masked);
         }
         if self.output == 0 && checks.error_text.matches(&self.text) {
             let why =
                 format!("the text of the response is an error: {}", quote_body(self.text.trim()));
-            return Some(Defect::Misread(why, checks.error_text.hint.clone()));
+            return Some(Defect::EndpointProblem(why, checks.error_text.hint.clone()));
         }
         if self.is_end && checks.hidden_cap.matches(self.output, &self.text) {
             let why = format!("the response stopped after {} tokens", self.output);
-            return Some(Defect::Misread(why, checks.hidden_cap.hint.clone()));
+            return Some(Defect::EndpointProblem(why, checks.hidden_cap.hint.clone()));
         }
         let names: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
         // A final answer may quote a call. Only a call that is the whole text, or an unquoted part
@@ -227,7 +231,7 @@ impl Inspection {
             None
         };
         if let Some((why, hint)) = found {
-            return Some(Defect::Misread(why, hint));
+            return Some(Defect::EndpointProblem(why, hint));
         }
         self.find_truncated_prompt(&request)
     }
@@ -244,7 +248,7 @@ impl Inspection {
                 "the endpoint truncated the prompt: it counted {counted} of about {ours} tokens"
             )
         };
-        is_cut.then(|| Defect::Misread(why(), checks.cut.hint.clone()))
+        is_cut.then(|| Defect::EndpointProblem(why(), checks.cut.hint.clone()))
     }
 }
 

@@ -107,7 +107,7 @@ impl Endpoint {
     }
 
     /// Returns a hint for a status that retries do not fix.
-    pub(crate) fn hint(&self, status: u16) -> String {
+    pub(crate) fn status_hint(&self, status: u16) -> String {
         let model = &self.model;
         match (status, &self.key_env) {
             (401, Some(key)) => format!("check the key in the variable {key}"),

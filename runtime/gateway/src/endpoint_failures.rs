@@ -78,7 +78,7 @@ impl TrialGateway {
             "{base}: no response after {number} {attempts} and {waited:.0} s of waiting: {why}{more}"
         );
         let never = !halts.has_responded(model);
-        let foreign = trouble.kind == FailureKind::Foreign && never;
+        let foreign = trouble.kind == FailureKind::NotAModelApi && never;
         let hint = if let Some(hint) = &trouble.hint {
             hint.clone()
         } else if why.contains("certificate") {
@@ -90,10 +90,10 @@ impl TrialGateway {
         };
         let mut fault = Fault::new(Layer::Model, what).hint(hint);
         // A corrupted response affects only one trial: the endpoint does respond.
-        if trouble.kind != FailureKind::Damaged && halts.is_down(model, since) {
+        if trouble.kind != FailureKind::Corrupted && halts.is_down(model, since) {
             fault = fault.cause(if never { Cause::Silent } else { Cause::Outage });
             match trouble.kind {
-                FailureKind::Unreachable | FailureKind::Foreign if never => {
+                FailureKind::Unreachable | FailureKind::NotAModelApi if never => {
                     halts.halt_endpoint(model, &fault);
                 }
                 _ => halts.halt_model(model, &fault),
@@ -133,7 +133,7 @@ impl TrialGateway {
             Err(fault) => return fault.into(),
         };
         if of_the_model {
-            return RequestError::Rejected { status, body, of_the_model };
+            return RequestError::Rejected { status, body, caused_by_model: of_the_model };
         }
         let subject = rejections::classify_error(status, &body);
         if subject == ErrorSubject::Tools && request.tools && !halts.supports_tools(origin.model) {
@@ -146,7 +146,7 @@ impl TrialGateway {
             halts.halt_model(origin.model, &fault);
             return fault.into();
         }
-        RequestError::Rejected { status, body, of_the_model }
+        RequestError::Rejected { status, body, caused_by_model: of_the_model }
     }
 
     /// Whether the model caused a rejection. This is the case if a filter rejected the text, or if

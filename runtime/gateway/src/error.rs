@@ -19,7 +19,7 @@ pub enum RequestError {
         body: String,
         /// Whether the model caused the rejection, with a conversation that is too long or that a
         /// filter rejected. Any other rejection is an infrastructure failure.
-        of_the_model: bool,
+        caused_by_model: bool,
     },
     /// The endpoint failed after all retries or is misconfigured, or the record could not be
     /// written.

@@ -70,7 +70,7 @@ mod tests {
     use super::{error_message, first_words};
 
     #[test]
-    fn error_message_is_found_in_each_vendors_error() {
+    fn error_message_reads_each_vendors_format() {
         for body in [
             r#"{"error": {"message": "why"}}"#,
             r#"{"type": "error", "error": {"type": "x", "message": "why"}}"#,

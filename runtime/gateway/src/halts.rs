@@ -74,21 +74,21 @@ struct EndpointHalts {
 struct ModelState {
     first_answer: FirstResponseGate,
     /// When the model last responded, in any trial.
-    last: Option<Instant>,
+    last_response_at: Option<Instant>,
     /// Trials that have used up their time waiting for the model since its last response.
-    lost: BTreeSet<u64>,
+    lost_trials: BTreeSet<u64>,
     /// Whether the model has responded to a request that offered tools.
-    with_tools: bool,
+    has_responded_with_tools: bool,
     /// Whether the endpoint has returned one of the model's calls as a call rather than as text.
-    called: bool,
+    has_returned_call: bool,
     /// Whether calls in a non-streamed response were also broken. If so, the model itself writes
     /// them that way.
-    torn: bool,
+    writes_malformed_calls: bool,
     /// Whether a call contained characters that HTML escapes. If so, the endpoint does not escape
     /// them.
-    unescaped: bool,
+    has_returned_unescaped: bool,
     /// Whether the endpoint rejects requests without streaming.
-    only_streams: bool,
+    is_stream_only: bool,
     /// Repairs that requests to the model need before the endpoint accepts them.
     repairs: Vec<Repair>,
     /// Rejections by their text. A rejection is removed when a trial gets past the point at which
@@ -124,10 +124,10 @@ impl Halts {
     /// received before.
     pub(crate) fn note_response(&self, origin: &RequestOrigin<'_>) {
         self.update(origin.model, |state| {
-            state.last = Some(Instant::now());
+            state.last_response_at = Some(Instant::now());
             state.first_answer.open();
-            state.lost.clear();
-            state.with_tools |= origin.tools;
+            state.lost_trials.clear();
+            state.has_responded_with_tools |= origin.tools;
             state.rejections.retain(|_, rejection| rejection.answers > origin.answers);
         });
     }
@@ -141,8 +141,8 @@ impl Halts {
     /// did so.
     pub(crate) fn count_lost_trial(&self, origin: &RequestOrigin<'_>) -> usize {
         self.update(origin.model, |state| {
-            state.lost.insert(origin.trial);
-            state.lost.len()
+            state.lost_trials.insert(origin.trial);
+            state.lost_trials.len()
         })
     }
 
@@ -152,52 +152,52 @@ impl Halts {
     }
 
     fn last_response(&self, model: &ModelSpec) -> Option<Instant> {
-        self.read(model, |state| state.last)?
+        self.read(model, |state| state.last_response_at)?
     }
 
     /// Whether the model has responded to a request that offered tools.
     pub(crate) fn supports_tools(&self, model: &ModelSpec) -> bool {
-        self.read(model, |state| state.with_tools).unwrap_or_default()
+        self.read(model, |state| state.has_responded_with_tools).unwrap_or_default()
     }
 
     /// Notes that the endpoint returned one of the model's calls as a call rather than as text.
     pub(crate) fn note_call(&self, model: &ModelSpec) {
-        self.update(model, |state| state.called = true);
+        self.update(model, |state| state.has_returned_call = true);
     }
 
     /// Whether the endpoint has returned one of the model's calls as a call in this run.
     pub(crate) fn has_returned_call(&self, model: &ModelSpec) -> bool {
-        self.read(model, |state| state.called).unwrap_or_default()
+        self.read(model, |state| state.has_returned_call).unwrap_or_default()
     }
 
     /// Notes that the model itself writes calls that look broken.
     pub(crate) fn note_malformed_calls(&self, model: &ModelSpec) {
-        self.update(model, |state| state.torn = true);
+        self.update(model, |state| state.writes_malformed_calls = true);
     }
 
     /// Whether the model itself has written calls that look broken.
     pub(crate) fn writes_malformed_calls(&self, model: &ModelSpec) -> bool {
-        self.read(model, |state| state.torn).unwrap_or_default()
+        self.read(model, |state| state.writes_malformed_calls).unwrap_or_default()
     }
 
     /// Notes that the endpoint returned a call with characters that HTML escapes.
-    pub(crate) fn note_unescaped(&self, model: &ModelSpec) {
-        self.update(model, |state| state.unescaped = true);
+    pub(crate) fn note_unescaped_call(&self, model: &ModelSpec) {
+        self.update(model, |state| state.has_returned_unescaped = true);
     }
 
     /// Whether the endpoint has returned a call with characters that HTML escapes.
     pub(crate) fn returns_unescaped_calls(&self, model: &ModelSpec) -> bool {
-        self.read(model, |state| state.unescaped).unwrap_or_default()
+        self.read(model, |state| state.has_returned_unescaped).unwrap_or_default()
     }
 
     /// Notes that the endpoint rejects requests without streaming.
     pub(crate) fn note_streams_only(&self, model: &ModelSpec) {
-        self.update(model, |state| state.only_streams = true);
+        self.update(model, |state| state.is_stream_only = true);
     }
 
     /// Whether the endpoint rejects requests without streaming.
     pub(crate) fn is_stream_only(&self, model: &ModelSpec) -> bool {
-        self.read(model, |state| state.only_streams).unwrap_or_default()
+        self.read(model, |state| state.is_stream_only).unwrap_or_default()
     }
 
     /// Returns the repairs that requests to the model need.
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn count_rejection_starts_over_once_a_trial_gets_past() {
+    fn count_rejection_restarts_after_a_trial_gets_past() {
         let (halts, model) = (Halts::default(), model("m"));
         let origin = |trial, answers| RequestOrigin { model: &model, trial, answers, tools: false };
         assert!(!halts.count_rejection(&origin(1, 2), "no", 3));

@@ -40,9 +40,9 @@ impl Judgement {
         response_progress: &ResponseProgress,
     ) -> Duration {
         match self {
-            Self::Retry(_) => result.took,
+            Self::Retry(_) => result.duration,
             Self::Cut(_) => match response_progress.last_progress() {
-                None => result.took,
+                None => result.duration,
                 Some(last) => {
                     result.queued
                         + stalled_since(last).map_or(Duration::ZERO, |since| since.elapsed())
@@ -60,7 +60,8 @@ pub(crate) fn judge(result: &AttemptResult, endpoint: &Endpoint) -> Judgement {
         Some(AttemptEnd::Broken(broken)) => {
             // The endpoint reported an error inside a stream. If no content preceded the error, it
             // is handled like an error response.
-            if let Some(said) = broken.said.as_deref().filter(|_| result.whole.items.is_empty())
+            if let Some(said) =
+                broken.reported_error.as_deref().filter(|_| result.whole.items.is_empty())
                 && let Some(judged) = classify_error_body(said, endpoint)
             {
                 return judged;
@@ -69,7 +70,7 @@ pub(crate) fn judge(result: &AttemptResult, endpoint: &Endpoint) -> Judgement {
         }
         None => {}
     }
-    match (result.status.unwrap_or_default(), &result.unreadable) {
+    match (result.status.unwrap_or_default(), &result.parse_failure) {
         (200..=299, None) => match result.whole.defect() {
             None => Judgement::Answered,
             Some(why) => {
@@ -168,7 +169,7 @@ fn describe_malformed_response(why: &str, body: &[u8], status: Option<u16>) -> A
         let body = String::from_utf8_lossy(body);
         let what = format!("not a model response: {}", quote_body(&error_message(&body)));
         let brief = format!("{status}{}", first_words(&what));
-        return AttemptFailure { brief, ..AttemptFailure::new(FailureKind::Foreign, what) };
+        return AttemptFailure { brief, ..AttemptFailure::new(FailureKind::NotAModelApi, what) };
     }
     let why = format!("malformed response: {why}");
     let brief = format!("{status}{}", first_words(&why));
@@ -203,5 +204,5 @@ fn is_not_from_model_api(body: &[u8]) -> bool {
 
 fn unusable_endpoint(endpoint: &Endpoint, message: String, status: u16) -> Judgement {
     let fault = Fault::new(Layer::Model, format!("{}: {message}", endpoint.base()));
-    Judgement::Unusable(fault.hint(endpoint.hint(status)).cause(Cause::Refused))
+    Judgement::Unusable(fault.hint(endpoint.status_hint(status)).cause(Cause::Refused))
 }

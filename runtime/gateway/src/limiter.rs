@@ -38,8 +38,8 @@ struct RequestQueue {
     next: u64,
     in_flight: usize,
     /// Learned limit on requests in flight, or `None` before the first rejection.
-    most: Option<f64>,
-    cut_at: Option<Instant>,
+    learned_limit: Option<f64>,
+    reduced_at: Option<Instant>,
     paused_until: Option<Instant>,
     /// Requests of the last window with their tokens, in the order they were sent.
     recent: VecDeque<SentRequest>,
@@ -108,7 +108,7 @@ impl Limiter {
             return EntryDecision::At(until);
         }
         let configured = self.rates.max_concurrent.map(|most| most.max(1) as f64);
-        let learnt = state.most.map(|most| most.max(1.0));
+        let learnt = state.learned_limit.map(|most| most.max(1.0));
         let most = configured.unwrap_or(f64::INFINITY).min(learnt.unwrap_or(f64::INFINITY));
         if state.in_flight as f64 + 1.0 > most {
             return EntryDecision::Changed;
@@ -144,18 +144,18 @@ impl Limiter {
                 if let Some(own) = state.recent.iter_mut().find(|one| one.ticket == slot.ticket) {
                     own.tokens = tokens;
                 }
-                if let Some(most) = &mut state.most {
+                if let Some(most) = &mut state.learned_limit {
                     *most += self.policy.increase / most.max(1.0);
                 }
             }
             SlotEnd::Throttled { retry_after } => {
                 // Requests sent before the last reduction are part of the load that caused it, so
                 // their rejection gives no new information.
-                if state.cut_at.is_none_or(|cut| slot.left_at >= cut) {
+                if state.reduced_at.is_none_or(|cut| slot.left_at >= cut) {
                     let in_flight = (state.in_flight + 1) as f64;
-                    let most = state.most.map_or(in_flight, |most| most.min(in_flight));
-                    state.most = Some((most * self.policy.decrease).max(1.0));
-                    state.cut_at = Some(now);
+                    let most = state.learned_limit.map_or(in_flight, |most| most.min(in_flight));
+                    state.learned_limit = Some((most * self.policy.decrease).max(1.0));
+                    state.reduced_at = Some(now);
                 }
                 if let Some(retry_after) = retry_after {
                     let pause = retry_after.min(seconds(self.policy.longest_pause_seconds));
@@ -169,7 +169,7 @@ impl Limiter {
 
     #[cfg(test)]
     fn learned_limit(&self) -> Option<f64> {
-        self.lock().most
+        self.lock().learned_limit
     }
 }
 

@@ -246,7 +246,7 @@ impl TrialGateway {
                     let are_cut = cut_streams >= self.route().policy.cut_streams;
                     let limit = EndpointChecks::shipped()?.length.explicit_limit;
                     let repair = match trouble.kind {
-                        FailureKind::Damaged => Some(("no_stream", Action::NoStream)),
+                        FailureKind::Corrupted => Some(("no_stream", Action::NoStream)),
                         FailureKind::Endpoint if are_cut => Some(("no_stream", Action::NoStream)),
                         FailureKind::Capped => {
                             Some(("explicit_limit", Action::ExplicitLimit(limit)))
@@ -255,7 +255,7 @@ impl TrialGateway {
                     };
                     let repair =
                         repair.map(|(name, action)| Repair { name: name.to_owned(), action });
-                    if trouble.kind == FailureKind::Damaged {
+                    if trouble.kind == FailureKind::Corrupted {
                         form.bypass_caches();
                     }
                     // After streams that were cut off, pause before the next attempt.
@@ -347,7 +347,10 @@ impl TrialGateway {
         if is_main && self.received_responses().is_replay(result.names.id.as_deref(), whole, bytes)
         {
             let why = "the endpoint repeated its response to an earlier request";
-            return Ok(Some(AttemptFailure::damaged(why, &EndpointChecks::shipped()?.replay.hint)));
+            return Ok(Some(AttemptFailure::corrupted_response(
+                why,
+                &EndpointChecks::shipped()?.replay.hint,
+            )));
         }
         Ok(match whole.stop {
             Some(StopReason::Filter) if filtered + 1 < self.route().policy.rejected_attempts => {
@@ -404,7 +407,7 @@ impl TrialGateway {
         let usage = if answered || result.has_output() {
             Some(usage::count_usage(self.route().model.api, &request.body, &result.whole).await)
         } else {
-            result.unreadable.as_ref().and_then(|(_, billed)| *billed)
+            result.parse_failure.as_ref().and_then(|(_, billed)| *billed)
         };
         match (usage, judged) {
             (Some(usage), _) => {
@@ -464,7 +467,7 @@ impl TrialGateway {
             queued_seconds: queued.as_secs_f64(),
             // Don't record waits that round to zero.
             shared_seconds: if shared.as_millis() > 0 { shared.as_secs_f64() } else { 0.0 },
-            seconds: Some(result.took.as_secs_f64()),
+            seconds: Some(result.duration.as_secs_f64()),
             lost_seconds: judged.lost_time(result, response_progress).as_secs_f64(),
             first_byte_seconds: result.first_byte.map(|time| time.as_secs_f64()),
             usage: charged.usage,

@@ -52,7 +52,7 @@ const FINISH_TIMEOUT: Duration = Duration::from_secs(20);
 pub(crate) struct ResponseProgress {
     /// Whether the response has content: an event that is not a comment, or a byte of a body that
     /// is not a stream.
-    pub event: AtomicBool,
+    pub has_response_content: AtomicBool,
     /// When the last chunk of the response arrived. Heartbeats and empty events don't count.
     progress: Mutex<Option<Instant>>,
     /// Held until the model responds for the first time in this run. Until then, other requests
@@ -67,7 +67,7 @@ impl ResponseProgress {
 
     /// Resets the progress for a new attempt.
     pub(crate) fn restart(&mut self) {
-        self.event = AtomicBool::new(false);
+        self.has_response_content = AtomicBool::new(false);
         self.progress = Mutex::default();
     }
 
@@ -99,7 +99,7 @@ impl TrialGateway {
         {
             result.ended = Some(ended);
         }
-        result.took = begun.elapsed();
+        result.duration = begun.elapsed();
         if result.is_success() {
             result.names = read_names(&result.raw, &result.whole.model);
         }
@@ -119,7 +119,7 @@ impl TrialGateway {
         let cut = self.wait_for_cancel(true);
         tokio::pin!(cut);
         let mut silence = SilenceTimer::new(self);
-        let sent = client.wait_for(silence.wait_for_piece(None, async {
+        let sent = client.wait_for(silence.wait_for_chunk(None, async {
             tokio::select! {
                 sent = open_response(route, request) => sent.map_err(AttemptEnd::Broken),
                 cut = &mut cut => Err(AttemptEnd::Cut(cut)),
@@ -143,7 +143,7 @@ impl TrialGateway {
             let limit = if is_finished { idle.min(FINISH_TIMEOUT) } else { idle };
             // Comments only keep a connection open, so the limit counts from the last event.
             let limit = limit.saturating_sub(progress.elapsed());
-            let next = client.wait_for(silence.wait_for_piece(Some(limit), async {
+            let next = client.wait_for(silence.wait_for_chunk(Some(limit), async {
                 tokio::select! {
                     chunk = response.chunk() => chunk.map_err(|error| AttemptEnd::Broken(BrokenResponse::from_reqwest(error))),
                     cut = &mut cut => Err(AttemptEnd::Cut(cut)),
@@ -188,7 +188,10 @@ impl TrialGateway {
                     }
                     let progressed = stream.has_event;
                     // Comments that keep a connection open are not content.
-                    match (progressed, response_progress.event.load(Ordering::Relaxed)) {
+                    match (
+                        progressed,
+                        response_progress.has_response_content.load(Ordering::Relaxed),
+                    ) {
                         (false, false) => _ = queued.get_or_insert_with(Instant::now),
                         (true, false) => {
                             if let Some(from) = queued.take() {
@@ -214,7 +217,9 @@ impl TrialGateway {
                     Ok(false)
                 }
             };
-            response_progress.event.fetch_or(has_content && result.is_success(), Ordering::Relaxed);
+            response_progress
+                .has_response_content
+                .fetch_or(has_content && result.is_success(), Ordering::Relaxed);
             if ended.map_err(AttemptEnd::Broken)? || last {
                 break;
             }
@@ -225,7 +230,7 @@ impl TrialGateway {
                 if result.has_output() {
                     return Err(AttemptEnd::Broken(BrokenResponse::new(why)));
                 }
-                result.unreadable = Some((why.into(), None));
+                result.parse_failure = Some((why.into(), None));
             }
             Body::Stream(mut stream) => {
                 drain(response);
@@ -236,7 +241,7 @@ impl TrialGateway {
                     let usage = result.whole.usage.unwrap_or_default();
                     let whole =
                         codec::write_response(route.model.api, &Map::new(), &result.whole, &usage);
-                    client.on_response(whole.to_string().as_bytes(), &stream.said);
+                    client.on_response(whole.to_string().as_bytes(), &stream.all_deltas);
                 }
             }
             Body::Undecided | Body::Whole => {

@@ -61,7 +61,7 @@ pub struct TrialGateway {
     replies: Mutex<ReceivedResponses>,
     /// The previous request, without the key. Bytes that the next request repeats need not be
     /// searched again.
-    searched: Mutex<Bytes>,
+    redacted_request: Mutex<Bytes>,
     cancelled: watch::Sender<bool>,
 }
 
@@ -111,7 +111,7 @@ impl TrialGateway {
             written: Mutex::default(),
             turns: Mutex::default(),
             replies: Mutex::default(),
-            searched: Mutex::default(),
+            redacted_request: Mutex::default(),
             cancelled: watch::Sender::new(false),
         }
     }
@@ -220,7 +220,7 @@ impl TrialGateway {
     /// Returns a request without the key, for the record. A conversation grows at its end, so only
     /// the new bytes are searched.
     pub(crate) fn redact_request(&self, body: &Bytes) -> Bytes {
-        let mut before = self.searched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut before = self.redacted_request.lock().unwrap_or_else(PoisonError::into_inner);
         let same = common_prefix(&before, body);
         let clean = self.route.endpoint.redact_after_prefix(same, body.clone());
         // Compare the address and length: comparing all bytes would cost more with every request.

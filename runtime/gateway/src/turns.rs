@@ -17,7 +17,7 @@ use crate::codec::{
 /// Turns by the id of their first call, or by their text if they have no calls.
 #[derive(Debug, Default)]
 pub(crate) struct NativeTurns {
-    kept: Vec<StoredTurn>,
+    stored_turns: Vec<StoredTurn>,
     by_call: HashMap<String, usize>,
     by_text: HashMap<String, usize>,
 }
@@ -41,13 +41,13 @@ impl NativeTurns {
         });
         let text = text.collect::<String>().trim().to_owned();
         let calls: Vec<_> = whole.calls().cloned().collect();
-        let at = self.kept.len();
+        let at = self.stored_turns.len();
         match calls.first() {
             Some(first) => drop(self.by_call.insert(first.id.clone(), at)),
             None if text.is_empty() => return,
             None => drop(self.by_text.insert(text.clone(), at)),
         }
-        self.kept.push(StoredTurn { calls, text, native });
+        self.stored_turns.push(StoredTurn { calls, text, native });
     }
 
     /// Returns the turn for these calls and this text, if the client changed neither.
@@ -57,7 +57,7 @@ impl NativeTurns {
             Some(first) => self.by_call.get(&first.id),
             None => self.by_text.get(text),
         };
-        let kept = self.kept.get(*at?)?;
+        let kept = self.stored_turns.get(*at?)?;
         let same_calls = kept.calls.len() == calls.len()
             && kept.calls.iter().zip(calls).all(|(one, other)| {
                 one.id == other.id
@@ -72,7 +72,7 @@ impl NativeTurns {
 
     /// Restores the endpoint's own turns in a translated request.
     pub(crate) fn restore(&self, request: &mut Request) {
-        if self.kept.is_empty() {
+        if self.stored_turns.is_empty() {
             return;
         }
         let mut turns: Vec<Turn> = Vec::with_capacity(request.turns.len());
@@ -191,7 +191,7 @@ impl NativeTurns {
     }
 
     fn find_by_ids(&self, ids: &[String]) -> Option<&NativeTurn> {
-        let kept = self.kept.get(*self.by_call.get(ids.first()?)?)?;
+        let kept = self.stored_turns.get(*self.by_call.get(ids.first()?)?)?;
         let same = kept.calls.iter().map(|call| &call.id).eq(ids.iter());
         same.then_some(&kept.native)
     }
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn restore_returns_the_endpoints_message_through_another_format() {
+    fn restore_recovers_the_endpoints_message_after_translation() {
         let message = json!({"role": "assistant", "content": null, "reasoning_content": "",
             "tool_calls": [call("{\"x\": 1}")]});
         let turns = kept(&message);

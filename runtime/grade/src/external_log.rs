@@ -8,8 +8,8 @@ use std::{
 };
 
 use proctor_official::{
-    FileRun, OfficialPolicy, OfficialVerdict, PolicyError, Subject, parsers::text::pattern, reader,
-    with_official,
+    FileRun, OfficialPolicy, OfficialVerdict, PolicyError, Subject, add_official_verdict,
+    parsers::text::pattern, reader,
 };
 use proctor_types::{Fault, Layer, Task, TestStatus, Verdict};
 use regex::Regex;
@@ -95,7 +95,7 @@ pub fn grade_log(task: &Task, log: &ExternalLog) -> Result<Verdict, LogError> {
     let Some(policy) = OfficialPolicy::for_task(task).map_err(LogError::Policy)? else {
         return Ok(strict);
     };
-    Ok(with_official(strict, grade_official(policy, task, log)?))
+    Ok(add_official_verdict(strict, grade_official(policy, task, log)?))
 }
 
 /// How a log was read and what it contains. Any file can be passed as a log. A file without results
@@ -108,9 +108,9 @@ pub struct LogSummary {
     /// Number of results, of any test.
     pub results: usize,
     /// Number of results for tests that the task expects.
-    pub of_task: usize,
+    pub expected_results: usize,
     /// Why the official grader rejected the log, if it did.
-    pub refused: Option<String>,
+    pub rejection: Option<String>,
 }
 
 impl ExternalLog {
@@ -131,7 +131,13 @@ impl ExternalLog {
             let verdict = grade_strict(task, self).map_err(LogError::Fault)?;
             let of_task = count_reported(&verdict.tests);
             let reader = "with Proctor's own rules".to_owned();
-            return Ok(LogSummary { reader, lines, results: of_task, of_task, refused: None });
+            return Ok(LogSummary {
+                reader,
+                lines,
+                results: of_task,
+                expected_results: of_task,
+                rejection: None,
+            });
         };
         let official = grade_official(policy, task, self)?;
         let parser = policy.parser_for(task).map_err(LogError::Policy)?.name();
@@ -139,8 +145,8 @@ impl ExternalLog {
             reader: format!("with the parser {parser} of {} {}", policy.benchmark, policy.version),
             lines,
             results: official.statuses.len(),
-            of_task: count_reported(&official.tests),
-            refused: (!official.graded).then_some(official.why),
+            expected_results: count_reported(&official.tests),
+            rejection: (!official.was_graded).then_some(official.why),
         })
     }
 }
@@ -175,7 +181,7 @@ fn grade_strict(task: &Task, log: &ExternalLog) -> Result<Verdict, Fault> {
             evidence.extend(
                 reading.doubts.into_iter().map(|what| new_evidence(evidence::LOG_DOUBTED, what)),
             );
-            (reading.tests, reading.ended)
+            (reading.tests, reading.is_complete)
         }
         ExternalLog::Files { fail_to_pass, pass_to_pass } => {
             let f2p =

@@ -57,8 +57,8 @@ pub async fn freeze(
     };
     let run = run_tests(handle, &plan, hidden).await?;
     let frozen = FrozenIds {
-        fail_to_pass: passed(&run, &task.fail_to_pass),
-        pass_to_pass: passed(&run, &task.pass_to_pass),
+        fail_to_pass: passed_tests(&run, &task.fail_to_pass),
+        pass_to_pass: passed_tests(&run, &task.pass_to_pass),
     };
     // Tests that the test patch adds don't exist in this sandbox, so a file may have no passing
     // test.
@@ -114,7 +114,7 @@ pub async fn run_full_suite(
 
 /// Returns the tests that passed in the files that `named` lists, and the ids in `named` that
 /// passed.
-fn passed(run: &TestRun, named: &[String]) -> Vec<String> {
+fn passed_tests(run: &TestRun, named: &[String]) -> Vec<String> {
     let is_named = |id: &String| {
         named
             .iter()

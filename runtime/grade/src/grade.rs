@@ -91,10 +91,11 @@ pub async fn grade_with_fresh_sandboxes(
 ) -> Result<GradingResult, Fault> {
     if let Some(results) = task.test_report() {
         let laid = AtomicBool::new(false);
-        let grading = report::ReportGrading { handle, task, results, options, fresh, laid };
+        let grading =
+            report::ReportGrading { handle, task, results, options, fresh, patch_started: laid };
         return Box::pin(grading.grade(patch)).await;
     }
-    let expanded = match &options.frozen {
+    let expanded = match &options.frozen_ids {
         Some(frozen) if task.from_scratch.is_none() => Some(frozen.expand(task)),
         _ => None,
     };
@@ -105,7 +106,9 @@ pub async fn grade_with_fresh_sandboxes(
         None => grading.grade(patch).await,
     };
     match graded {
-        Err(fault) if grading.laid.load(Ordering::Relaxed) => grading.exhausted_result(fault).await,
+        Err(fault) if grading.patch_started.load(Ordering::Relaxed) => {
+            grading.exhausted_result(fault).await
+        }
         graded => graded,
     }
 }
@@ -123,7 +126,7 @@ struct Grading<'a> {
     masked: BTreeSet<String>,
     test_patch: BTreeSet<String>,
     /// Whether Proctor has started to apply the model's patch.
-    laid: AtomicBool,
+    patch_started: AtomicBool,
 }
 
 impl<'a> Grading<'a> {
@@ -138,7 +141,7 @@ impl<'a> Grading<'a> {
         let lent = LentModules::from_hidden(&options.hidden);
         let request =
             ProbeRequest { launch: &launch, workdir: &task.workdir, env: &env, user, lent: &lent };
-        let probe = match &options.prepared {
+        let probe = match &options.preparation_key {
             Some(prepared) => options.interpreters.probe(handle, prepared, &request).await?,
             None => Probe::run(handle, &request).await?,
         };
@@ -156,7 +159,18 @@ impl<'a> Grading<'a> {
         let policy = Policy::get()?;
         let laid = AtomicBool::new(false);
         let fresh = None;
-        Ok(Self { handle, fresh, task, options, policy, launch, probe, masked, test_patch, laid })
+        Ok(Self {
+            handle,
+            fresh,
+            task,
+            options,
+            policy,
+            launch,
+            probe,
+            masked,
+            test_patch,
+            patch_started: laid,
+        })
     }
 
     async fn grade(&self, patch: &[u8]) -> Result<GradingResult, Fault> {
@@ -185,13 +199,13 @@ impl<'a> Grading<'a> {
                 names: &pristine.names,
                 provided: Some(&provided),
                 // All other paths are restored or removed before the run.
-                screened: &|path: &str| paths.guard(path).is_none(),
+                is_screened: &|path: &str| paths.guard(path).is_none(),
             };
             screened = screen_patch(handle, task, patch, &base).await?;
         }
         let mut changed = touched;
         let mut left_out = Vec::new();
-        self.laid.store(true, Ordering::Relaxed);
+        self.patch_started.store(true, Ordering::Relaxed);
         if !is_empty {
             let (root, owner) = (RawPath::from(task.workdir.as_str()), task.user.as_deref());
             match apply_graded_patch(handle, &root, patch, owner).await {
@@ -346,7 +360,7 @@ impl<'a> Grading<'a> {
             helpers: roots.helper_module_names(pristine, laid.paths),
             defences,
             lent: LentModules::from_hidden(&self.options.hidden),
-            submitted,
+            origin_options: submitted,
         };
         let (mut run, records, since) = session.run(self.handle).await?;
         let mut judged =
@@ -389,7 +403,7 @@ impl<'a> Grading<'a> {
             }
         }
         if needs_freezing(task) {
-            add_file_statuses(task, self.options.frozen.as_ref(), pristine, &mut run.tests);
+            add_file_statuses(task, self.options.frozen_ids.as_ref(), pristine, &mut run.tests);
         }
         evidence.extend(run.evidence.iter().cloned());
         let during =
@@ -403,13 +417,13 @@ impl<'a> Grading<'a> {
                     plan: &plan,
                     probe: &self.probe,
                     submission: folder.as_deref(),
-                    during: &during,
-                    pristine: &|path: &str| laid.is_pristine(path),
+                    run_changes: &during,
+                    is_pristine: &|path: &str| laid.is_pristine(path),
                 };
                 evidence.extend(interpreter_checks::check_interpreter(records, &trust));
             }
             if defences.guard_roots {
-                evidence.extend(self.late_shadows(laid, records));
+                evidence.extend(self.replaced_module_evidence(laid, records));
             }
             if is_watched {
                 evidence.extend(interpreter_checks::check_content(records, &expected));
@@ -453,7 +467,7 @@ impl<'a> Grading<'a> {
 
     /// Reports modules of the patch that replaced modules of the environment, based on the import
     /// path that the tests used.
-    fn late_shadows(&self, laid: &PatchedTree<'_>, records: &Records) -> Vec<Evidence> {
+    fn replaced_module_evidence(&self, laid: &PatchedTree<'_>, records: &Records) -> Vec<Evidence> {
         let Some(end) = records.end() else { return Vec::new() };
         let searched =
             laid.roots.with_import_path(&self.task.workdir, &self.probe, &end.sight.path);

@@ -16,7 +16,7 @@ pub struct GradeOptions {
     pub quarantine: BTreeSet<String>,
     /// The frozen tests of the files that the task expects. If `None`, the graded run defines which
     /// tests these files contain.
-    pub frozen: Option<FrozenIds>,
+    pub frozen_ids: Option<FrozenIds>,
     /// The content that was hidden when the sandbox was prepared, and the content to hide in the
     /// work directory.
     pub hidden: HiddenCopies,
@@ -25,6 +25,6 @@ pub struct GradeOptions {
     pub expected: ExpectedEvidence,
     /// Identifies the sandbox's content and preparation. The interpreter's probe is cached under
     /// this key. If `None`, each grading probes again.
-    pub prepared: Option<String>,
+    pub preparation_key: Option<String>,
     pub interpreters: ProbeCache,
 }

@@ -139,7 +139,7 @@ fn command(task: &Task, env: &[(String, String)]) -> Result<Command, Fault> {
     let harbor = task.harbor.as_ref().ok_or_else(|| {
         Fault::new(Layer::Grade, format!("{} is not a Harbor task", task.id)).cause(Cause::Invalid)
     })?;
-    let user = harbor.verifier.user.clone().or_else(|| task.from_image.named.clone());
+    let user = harbor.verifier.user.clone().or_else(|| task.from_image.image_user.clone());
     let as_verifier = Task { user, ..task.clone() };
     let logs = format!("{LOGS}/{VERIFIER}/{OUTPUT}");
     let line = format!("({TESTS}/{TEST_SCRIPT}) > {logs} 2>&1");
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn verdict_needs_every_reward_at_one_and_rates_the_clipped_mean() {
+    fn verdict_requires_all_rewards_to_be_one_and_averages_clipped_rewards() {
         let one = verdict_for(&[("reward", 1.0)], false);
         assert!(one.resolved && one.integrity == Integrity::Clean, "{one:?}");
         assert_eq!(
@@ -305,7 +305,7 @@ mod tests {
         let mut task = task(serde_json::json!({"digest": ""}));
         task.user = Some("agent".into());
         assert_eq!(command(&task, &[]).unwrap().user, None, "not as the agent's user");
-        task.from_image.named = Some("app".into());
+        task.from_image.image_user = Some("app".into());
         assert_eq!(command(&task, &[]).unwrap().user.as_deref(), Some("app"));
         if let Some(harbor) = &mut task.harbor {
             harbor.verifier.user = Some("root".into());

@@ -33,7 +33,7 @@ impl LentModules {
                     .collect(),
             }
         };
-        Self(hidden.lent.iter().map(module).collect())
+        Self(hidden.provided_modules.iter().map(module).collect())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -44,7 +44,7 @@ impl LentModules {
 /// Returns evidence of hidden content that the test tools or the benchmark's procedure can still
 /// read.
 pub(crate) fn exposed_content_evidence(hidden: &HiddenCopies) -> Vec<Evidence> {
-    let lent = hidden.lent.iter().map(|lent| {
+    let lent = hidden.provided_modules.iter().map(|lent| {
         let what = format!("{}: required to start the test tool", lent.place);
         new_evidence(evidence::LENT_TO_TOOL, what)
     });

@@ -20,9 +20,9 @@ pub(crate) struct TrustedCode<'a> {
     pub probe: &'a Probe,
     /// The folder of a from-scratch submission, if the task is graded that way.
     pub submission: Option<&'a str>,
-    pub during: &'a RunChanges,
+    pub run_changes: &'a RunChanges,
     /// Whether a path below the work directory is unchanged by the patch.
-    pub pristine: &'a (dyn Fn(&str) -> bool + Sync),
+    pub is_pristine: &'a (dyn Fn(&str) -> bool + Sync),
 }
 
 impl TrustedCode<'_> {
@@ -39,13 +39,14 @@ impl TrustedCode<'_> {
         let inside = self.relative_to_workdir(file).is_some();
         let known = probe.prefixes.iter().any(is_below)
             || (!inside && probe.outside.iter().chain(&probe.path).any(is_below));
-        known && !self.is_submitted(file) && !self.during.outside.contains(file)
+        known && !self.is_submitted(file) && !self.run_changes.outside.contains(file)
     }
 
     /// Whether a file belongs to the environment or to the unchanged work directory.
     fn is_trusted(&self, file: &str) -> bool {
         let file = normalize_path(file);
-        let is_old = |path: &str| (self.pristine)(path) && !self.during.inside.contains_key(path);
+        let is_old =
+            |path: &str| (self.is_pristine)(path) && !self.run_changes.inside.contains_key(path);
         self.is_environment(&file)
             || self.relative_to_workdir(&file).is_some_and(|path| is_old(&path))
     }

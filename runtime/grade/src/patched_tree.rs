@@ -48,7 +48,7 @@ impl PatchedTree<'_> {
     }
 
     /// Whether a file existed when the run started and does not come from the patch.
-    pub(crate) fn existed(&self, path: &str) -> bool {
+    pub(crate) fn existed_before_run(&self, path: &str) -> bool {
         if self.pristine.files.contains_key(path) {
             return true;
         }

@@ -32,10 +32,10 @@ pub(crate) struct PathRules<'a> {
     /// The files of expected tests, hidden paths and paths of the test patch. Always restored.
     own: BTreeSet<String>,
     /// Test folders.
-    trees: BTreeSet<String>,
+    test_folders: BTreeSet<String>,
     /// Other folders that directly contain an expected test, such as a folder of source code or the
     /// work directory. In these folders, only files with test names are guarded.
-    beside: BTreeSet<String>,
+    mixed_folders: BTreeSet<String>,
     /// Prefixes of Python installations below the work directory.
     prefixes: Vec<String>,
     /// Paths that the mask changes, or the gold patch if there is no mask. They are source code
@@ -63,8 +63,9 @@ impl<'a> PathRules<'a> {
             .chain(task.hidden.iter().map(|path| escape_task_path(path.trim_end_matches('/'))))
             .chain(test_patch.iter().cloned())
             .collect();
-        let (trees, beside, prefixes) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
-        Self { policy, own, trees, beside, prefixes, masked, by_name: true }
+        let (test_folders, mixed_folders, prefixes) =
+            (BTreeSet::new(), BTreeSet::new(), Vec::new());
+        Self { policy, own, test_folders, mixed_folders, prefixes, masked, by_name: true }
     }
 
     pub(crate) fn new(
@@ -86,10 +87,11 @@ impl<'a> PathRules<'a> {
                 task.mask.is_some() || test_patch.contains(path) || !masked.contains(path)
             })
             .collect();
-        let (trees, beside) = test_trees::find(policy, task, &own, &masked, names);
+        let (test_folders, mixed_folders) =
+            test_trees::find_test_folders(policy, task, &own, &masked, names);
         let prefixes =
             probe.prefixes.iter().filter_map(|prefix| relative_to(&task.workdir, prefix)).collect();
-        Self { policy, own, trees, beside, prefixes, masked, by_name: false }
+        Self { policy, own, test_folders, mixed_folders, prefixes, masked, by_name: false }
     }
 
     /// Why a path is guarded; `None` if the model may change it.
@@ -114,9 +116,9 @@ impl<'a> PathRules<'a> {
         if policy.names.config_files.iter().any(|config| config == name) {
             return Some(GuardReason::Config);
         }
-        let shared =
-            self.trees.iter().any(|tree| is_at_or_below(tree, path)) && !self.masked.contains(path);
-        let beside = self.beside.contains(parent(path))
+        let shared = self.test_folders.iter().any(|tree| is_at_or_below(tree, path))
+            && !self.masked.contains(path);
+        let beside = self.mixed_folders.contains(parent(path))
             && test_trees::is_test_file(name)
             && !self.masked.contains(path);
         (self.is_task_path(path) || shared || beside).then_some(GuardReason::Test)
@@ -144,22 +146,25 @@ impl<'a> PathRules<'a> {
     /// files in the same folder as an expected test.
     pub(crate) fn is_watched(&self, path: &str) -> bool {
         !matches!(self.guard(path), None | Some(GuardReason::Bytecode))
-            || self.beside.contains(parent(path))
+            || self.mixed_folders.contains(parent(path))
     }
 
     /// Whether a path is in a test folder.
     pub(crate) fn is_in_test_folder(&self, path: &str) -> bool {
-        self.trees.iter().any(|tree| is_at_or_below(tree, path))
-            || self.beside.contains(parent(path))
+        self.test_folders.iter().any(|tree| is_at_or_below(tree, path))
+            || self.mixed_folders.contains(parent(path))
             || self.is_task_path(path)
             || (self.guard(path) == Some(GuardReason::Bytecode)
-                && self.beside.contains(parent(parent(path))))
+                && self.mixed_folders.contains(parent(parent(path))))
     }
 
     /// Whether a folder directly contains watched files or a test folder.
     pub(crate) fn contains_watched(&self, folder: &str) -> bool {
-        self.beside.contains(folder)
-            || self.trees.iter().any(|tree| is_at_or_below(tree, folder) || parent(tree) == folder)
+        self.mixed_folders.contains(folder)
+            || self
+                .test_folders
+                .iter()
+                .any(|tree| is_at_or_below(tree, folder) || parent(tree) == folder)
     }
 
     /// Whether a path is the file of an expected test, is hidden, or belongs to the test patch.
@@ -169,7 +174,7 @@ impl<'a> PathRules<'a> {
 
     /// Whether a test folder is below this folder.
     pub(crate) fn contains_test_folder(&self, folder: &str) -> bool {
-        self.trees.iter().chain(&self.beside).any(|tree| is_at_or_below(folder, tree))
+        self.test_folders.iter().chain(&self.mixed_folders).any(|tree| is_at_or_below(folder, tree))
     }
 
     /// Whether the mask removes or changes a path.

@@ -49,7 +49,7 @@ pub(crate) async fn restore(
         replace_entry(handle, workdir, path, was).await?;
         if changed.contains(*path) {
             let did = if was.is_some() { "restored" } else { "removed" };
-            found.push(new_evidence(kind(*guard), format!("{path}: {did}")));
+            found.push(new_evidence(evidence_kind(*guard), format!("{path}: {did}")));
         }
     }
     // The test patch's files are written whether or not the model's patch changed them.
@@ -73,7 +73,7 @@ fn is_active(guard: GuardReason, defences: Defences) -> bool {
     }
 }
 
-fn kind(guard: GuardReason) -> &'static str {
+fn evidence_kind(guard: GuardReason) -> &'static str {
     match guard {
         GuardReason::Test => evidence::TEST_RESTORED,
         GuardReason::Config => evidence::CONFIG_RESTORED,

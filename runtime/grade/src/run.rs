@@ -50,13 +50,18 @@ pub async fn run_tests(
         helpers: BTreeSet::new(),
         defences: Defences::default(),
         lent,
-        submitted: None,
+        origin_options: None,
     };
     let (mut run, records, _) = session.run(handle).await?;
     let during = RunChanges::default();
     // No patch is applied here, so every file counts as pristine.
-    let trust =
-        TrustedCode { plan, probe: &probe, submission: None, during: &during, pristine: &|_| true };
+    let trust = TrustedCode {
+        plan,
+        probe: &probe,
+        submission: None,
+        run_changes: &during,
+        is_pristine: &|_| true,
+    };
     run.evidence.extend(interpreter_checks::check_interpreter(&records, &trust));
     Ok(run)
 }

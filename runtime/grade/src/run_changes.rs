@@ -26,7 +26,7 @@ pub(crate) struct RunChanges {
     /// Changed files on the rest of the import path; paths are absolute.
     pub outside: BTreeSet<String>,
     /// Folders that can no longer be scanned, each with the reason.
-    closed: Vec<String>,
+    unscannable: Vec<String>,
 }
 
 impl RunChanges {
@@ -65,7 +65,7 @@ impl RunChanges {
                     changed.into_iter().map(|entry| (entry.path.to_escaped(), entry.kind));
                 found.inside = entries.collect();
             }
-            Err(why) => found.closed.push(why),
+            Err(why) => found.unscannable.push(why),
         }
         for folder in outermost(&probe.outside) {
             match ask(RawPath::from(folder)).await? {
@@ -75,7 +75,7 @@ impl RunChanges {
                         .filter(|entry| entry.kind != EntryKind::Dir)
                         .map(|entry| format!("{folder}/{}", entry.path.to_escaped())),
                 ),
-                Err(why) => found.closed.push(why),
+                Err(why) => found.unscannable.push(why),
             }
         }
         Ok(found)
@@ -94,9 +94,9 @@ impl RunChanges {
         policy: &Policy,
         laid: &PatchedTree<'_>,
     ) -> Result<Vec<Evidence>, Fault> {
-        let mut found: Vec<String> = self.closed.clone();
+        let mut found: Vec<String> = self.unscannable.clone();
         let (pristine, paths) = (laid.pristine, laid.paths);
-        let was_there = |path: &str| laid.existed(path);
+        let was_there = |path: &str| laid.existed_before_run(path);
         for (path, kind) in &self.inside {
             if *kind == EntryKind::Dir || is_unwatched(policy, path) {
                 continue;

@@ -21,7 +21,7 @@ pub(crate) struct ScreeningBase<'a> {
     /// its own. If `None`, the patch cannot claim any module.
     pub provided: Option<&'a BTreeSet<String>>,
     /// Whether a path is screened.
-    pub screened: &'a (dyn Fn(&str) -> bool + Sync),
+    pub is_screened: &'a (dyn Fn(&str) -> bool + Sync),
 }
 
 /// Returns evidence for each rule that a patch breaks. The sandbox must contain the task's source
@@ -88,7 +88,7 @@ fn screening_evidence(
         before,
         owned: &owned,
         judged_by_pytest: is_judged_by_pytest(task),
-        screened: base.screened,
+        is_screened: base.is_screened,
     };
     let screening = screen(&input).map_err(|error| Fault::new(Layer::Grade, error.to_string()))?;
     let found = screening.findings.iter();

@@ -52,7 +52,7 @@ pub(crate) struct TestSession<'a> {
     /// Modules that the test tool needs to start and that are hidden in the sandbox.
     pub lent: LentModules,
     /// Set if the tested code was written from scratch.
-    pub submitted: Option<OriginOptions>,
+    pub origin_options: Option<OriginOptions>,
 }
 
 /// Options of `origin.py`, which keeps a submission apart from the original library.
@@ -232,7 +232,7 @@ impl TestSession<'_> {
             provided: &self.provided,
             folders: &self.folders,
             helpers: &self.helpers,
-            submitted: self.submitted.as_ref(),
+            submitted: self.origin_options.as_ref(),
         };
         let input = to_ascii_json(&input)?;
         let mut stdin = format!("{}\n{input}", input.len()).into_bytes();

@@ -47,8 +47,8 @@ pub(crate) struct ImportRoots {
     likely: BTreeSet<String>,
     /// Like `likely`, but only the last components of the path are known. They come from a conftest
     /// that changes `sys.path`, or from a `pythonpath` setting.
-    named: BTreeSet<String>,
-    guarded: BTreeSet<String>,
+    path_suffixes: BTreeSet<String>,
+    guarded_modules: BTreeSet<String>,
 }
 
 impl ImportRoots {
@@ -73,21 +73,21 @@ impl ImportRoots {
                 roots.likely.insert(pytest_basedir(path, pristine));
                 if text.contains("sys.path") || text.contains("addsitedir") {
                     roots.likely.extend(ancestors(path));
-                    roots.named.extend(string_literals(&text).filter_map(path_suffix));
+                    roots.path_suffixes.extend(string_literals(&text).filter_map(path_suffix));
                 }
             } else if !is_python && text.contains("pythonpath") {
-                roots.named.extend(words(&text).filter_map(path_suffix));
+                roots.path_suffixes.extend(words(&text).filter_map(path_suffix));
             }
         }
         for argument in launch.arguments.iter().filter(|word| word.contains("pythonpath")) {
-            roots.named.extend(words(argument).filter_map(path_suffix));
+            roots.path_suffixes.extend(words(argument).filter_map(path_suffix));
         }
         let plugins =
             probe.plugins.iter().map(|(_, module)| module.split('.').next().unwrap_or(module));
         let guarded = policy.guarded_modules.iter().chain(&probe.standard_library);
         let guarded = guarded.chain(&probe.provided).map(String::as_str).chain(plugins);
         let is_guarded = |name: &&str| !policy.unguarded_modules.iter().any(|other| other == name);
-        roots.guarded = guarded.filter(is_guarded).map(str::to_owned).collect();
+        roots.guarded_modules = guarded.filter(is_guarded).map(str::to_owned).collect();
         roots
     }
 
@@ -99,7 +99,7 @@ impl ImportRoots {
             relative_to(workdir, &entry).or_else(|| relative_to(&probe.root, &entry))
         });
         let searched = self.searched.iter().cloned().chain(inside).collect();
-        Self { searched, guarded: self.guarded.clone(), ..Self::default() }
+        Self { searched, guarded_modules: self.guarded_modules.clone(), ..Self::default() }
     }
 
     /// Returns the names that a new module in the work directory must not have. Names of modules
@@ -108,7 +108,7 @@ impl ImportRoots {
         let roots = self.searched.iter().chain(&self.likely);
         let roots: BTreeSet<&String> = roots.collect();
         let is_own = |name: &String| roots.iter().any(|root| has_module(pristine, root, name));
-        self.guarded.iter().filter(|name| !is_own(name)).cloned().collect()
+        self.guarded_modules.iter().filter(|name| !is_own(name)).cloned().collect()
     }
 
     /// Returns the names under which modules in test folders may be imported: every suffix of each
@@ -161,7 +161,7 @@ impl ImportRoots {
                 let root = path[..start].trim_end_matches('/');
                 let top = path[start..].split('/').next().unwrap_or_default();
                 let module = top.split('.').next().unwrap_or(top);
-                if !self.guarded.contains(module) || !self.is_import_root(root, pristine) {
+                if !self.guarded_modules.contains(module) || !self.is_import_root(root, pristine) {
                     continue;
                 }
                 let whole = join(root, top);
@@ -178,7 +178,7 @@ impl ImportRoots {
 
     fn is_import_root(&self, folder: &str, pristine: &PristineTree) -> bool {
         let is_named = || {
-            self.named.iter().any(|end| {
+            self.path_suffixes.iter().any(|end| {
                 folder
                     .strip_suffix(end.as_str())
                     .is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))

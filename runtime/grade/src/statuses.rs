@@ -34,7 +34,7 @@ pub(crate) fn statuses(
 
 /// Outcomes that pytest-rerunfailures and pytest-retry report for a failed try if they then rerun
 /// the test.
-const REPEATED: [&str; 2] = ["rerun", "retried"];
+const RERUN_OUTCOMES: [&str; 2] = ["rerun", "retried"];
 
 /// Derives the status of a test from its phases.
 pub(crate) fn status_of_phases(
@@ -82,7 +82,7 @@ pub(crate) fn status_of_phases(
 /// Returns the status of the last try of a test that a plugin ran several times; `None` if there
 /// was only one try. The caller has already handled final failures.
 fn status_of_reruns(phases: &[&TestRecord]) -> Option<TestStatus> {
-    let repeated = phases.iter().any(|phase| REPEATED.contains(&phase.outcome.as_str()));
+    let repeated = phases.iter().any(|phase| RERUN_OUTCOMES.contains(&phase.outcome.as_str()));
     let setups = phases.iter().filter(|phase| phase.when == "setup").count();
     // The plugin `flaky` reports the set-up and tear-down of a failed try, but not its call.
     let runs = phases.iter().map(|phase| phase.runs).max().unwrap_or(0);

@@ -19,7 +19,7 @@ use crate::{
 type EntryMap = BTreeMap<String, EntryKind>;
 
 /// Returns the folders that contain only tests, and the folders that contain tests and other files.
-pub(crate) fn find(
+pub(crate) fn find_test_folders(
     policy: &Policy,
     task: &Task,
     own: &BTreeSet<String>,
@@ -138,7 +138,7 @@ mod tests {
         let all = names.iter().chain(tests).chain(solution);
         let names = all.map(|path| ((*path).to_owned(), EntryKind::File)).collect();
         let policy = Policy::get().unwrap();
-        let (trees, beside) = find(policy, &task, &set(tests), &set(solution), &names);
+        let (trees, beside) = find_test_folders(policy, &task, &set(tests), &set(solution), &names);
         (trees.into_iter().collect(), beside.into_iter().collect())
     }
 

@@ -229,14 +229,14 @@ impl Folder {
         Ok(found)
     }
 
-    fn visit(&self, top: &Path, folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), String> {
+    fn visit(&self, top: &Path, folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), String> {
         for path in sorted_entries(folder)? {
             if self.is_path_excluded(&path)? {
                 continue;
             }
-            found.extend(path.strip_prefix(top).map(Path::to_path_buf));
+            paths.extend(path.strip_prefix(top).map(Path::to_path_buf));
             if path.is_dir() && !path.is_symlink() {
-                self.visit(top, &path, found)?;
+                self.visit(top, &path, paths)?;
             }
         }
         Ok(())
@@ -250,12 +250,12 @@ impl Folder {
         Ok(found)
     }
 
-    fn visit_ignore_files(&self, folder: &Path, found: &mut Vec<String>) -> Result<(), String> {
+    fn visit_ignore_files(&self, folder: &Path, paths: &mut Vec<String>) -> Result<(), String> {
         let has_effect = in_scope(folder.strip_prefix(&self.root).unwrap_or(folder), true);
         for path in sorted_entries(folder)? {
             if path.file_name().is_some_and(|name| name == HARBORIGNORE) {
                 if !has_effect {
-                    found.push(self.shown(&path));
+                    paths.push(self.shown(&path));
                 }
                 continue;
             }
@@ -265,7 +265,7 @@ impl Folder {
                 && !is_history
                 && !self.is_path_excluded(&path)?
             {
-                self.visit_ignore_files(&path, found)?;
+                self.visit_ignore_files(&path, paths)?;
             }
         }
         Ok(())
@@ -315,7 +315,7 @@ impl Folder {
     }
 
     /// Returns whether one folder's rules exclude a path, or `None` if no rule matches.
-    fn folder_decision(&self, folder: &Path, asked: &str) -> Result<Option<bool>, String> {
+    fn folder_decision(&self, folder: &Path, path: &str) -> Result<Option<bool>, String> {
         let relative = folder.strip_prefix(&self.root).unwrap_or(folder);
         if !in_scope(relative, true) {
             return Ok(None);
@@ -329,7 +329,7 @@ impl Folder {
                 rules
             }
         };
-        Ok(rules.and_then(|rules| rules.excludes(asked)))
+        Ok(rules.and_then(|rules| rules.excludes(path)))
     }
 
     fn read_rules(&self, folder: &Path) -> Result<Option<IgnoreRules>, String> {

@@ -57,9 +57,9 @@ fn parse_text_reward(bytes: &[u8]) -> Result<BTreeMap<String, f64>, String> {
         return Err("is empty".into());
     }
     let value: f64 =
-        text.parse().map_err(|_| format!("contains {}, not a number", quoted(text)))?;
+        text.parse().map_err(|_| format!("contains {}, not a number", quote_excerpt(text)))?;
     if !value.is_finite() {
-        return Err(format!("contains {}, not a finite number", quoted(text)));
+        return Err(format!("contains {}, not a finite number", quote_excerpt(text)));
     }
     Ok(BTreeMap::from([("reward".to_owned(), value)]))
 }
@@ -87,7 +87,7 @@ fn parse_json_rewards(bytes: &[u8]) -> Result<BTreeMap<String, f64>, String> {
             Some(number) => Ok((name, number)),
             None => Err(format!(
                 "has the value {name} = {}, not a finite number",
-                quoted(&value.to_string())
+                quote_excerpt(&value.to_string())
             )),
         }
     });
@@ -102,7 +102,7 @@ fn decode_utf8(bytes: &[u8]) -> Result<&str, String> {
 }
 
 /// Returns a short excerpt of the content, in quotes.
-fn quoted(text: &str) -> String {
+fn quote_excerpt(text: &str) -> String {
     let head: String = text.chars().take(40).collect();
     format!("{head:?}")
 }

@@ -108,25 +108,25 @@ struct FinalMetrics {
 /// be read.
 pub fn atif_trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
     let Conversation { mut turns, tools } = Conversation::from_events(trial.events);
-    let is_told = |turn: &Turn| matches!(turn, Turn::Told(told) if !told.is_system);
+    let is_told = |turn: &Turn| matches!(turn, Turn::Message(told) if !told.is_system);
     if !turns.iter().any(is_told) {
         // `gold`, `noop` and some agents don't record a first message. Use the task's statement
         // instead.
         let at = trial.events.first().map_or(0.0, |first| first.t_wall);
         let text = trial.task.statement.clone();
-        turns.insert(0, Turn::Told(InputMessage { is_system: false, text, at }));
+        turns.insert(0, Turn::Message(InputMessage { is_system: false, text, at }));
     }
     fidelity.record_trial(trial.events)?;
     let mut steps = Vec::with_capacity(turns.len());
     for (index, turn) in turns.into_iter().enumerate() {
         let step = match turn {
-            Turn::Told(told) => Step {
+            Turn::Message(told) => Step {
                 source: if told.is_system { "system" } else { "user" },
                 timestamp: format_timestamp(told.at),
                 message: told.text,
                 ..Step::default()
             },
-            Turn::Answered(answered) => step(*answered, fidelity),
+            Turn::Response(answered) => step(*answered, fidelity),
         };
         steps.push(Step { step_id: index + 1, ..step });
     }
@@ -162,8 +162,8 @@ fn version(trial: &Trial<'_>) -> String {
     own.unwrap_or(trial.proctor).to_owned()
 }
 
-fn step(answered: ResponseTurn, fidelity: &mut Fidelity) -> Step {
-    let ResponseTurn { answer, calls, is_grace, at } = answered;
+fn step(turn: ResponseTurn, fidelity: &mut Fidelity) -> Step {
+    let ResponseTurn { answer, calls, is_grace, at } = turn;
     let results: Vec<ObservationResult> = calls.iter().filter_map(result).collect();
     let tool_calls = calls
         .into_iter()

@@ -8,8 +8,8 @@ use crate::Fidelity;
 /// One turn of the conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Turn {
-    Told(InputMessage),
-    Answered(Box<ResponseTurn>),
+    Message(InputMessage),
+    Response(Box<ResponseTurn>),
 }
 
 /// A message that the task or the scaffold sent to the model.
@@ -45,8 +45,8 @@ impl Turn {
     /// without times.
     pub(crate) fn at(&self) -> f64 {
         match self {
-            Self::Told(told) => told.at,
-            Self::Answered(answered) => answered.at,
+            Self::Message(told) => told.at,
+            Self::Response(answered) => answered.at,
         }
     }
 }
@@ -103,15 +103,15 @@ pub(crate) struct Conversation {
 impl Conversation {
     pub(crate) fn responses(&self) -> impl Iterator<Item = &ResponseTurn> {
         self.turns.iter().filter_map(|turn| match turn {
-            Turn::Answered(answered) => Some(answered.as_ref()),
-            Turn::Told(_) => None,
+            Turn::Response(answered) => Some(answered.as_ref()),
+            Turn::Message(_) => None,
         })
     }
 
     /// Returns the first message to the agent.
     pub(crate) fn first_message(&self) -> Option<&str> {
         self.turns.iter().find_map(|turn| match turn {
-            Turn::Told(told) if !told.is_system => Some(told.text.as_str()),
+            Turn::Message(told) if !told.is_system => Some(told.text.as_str()),
             _ => None,
         })
     }
@@ -147,7 +147,7 @@ impl Conversation {
                     for (index, message) in ask.new.messages.iter().enumerate() {
                         let is_known = ask.kept + index < known || ask.as_returned.contains(&index);
                         if let (false, Some(told)) = (is_known, input_message(message, *t_wall)) {
-                            all.turns.push(Turn::Told(told));
+                            all.turns.push(Turn::Message(told));
                         }
                     }
                     known = known.max(ask.kept + ask.new.messages.len());
@@ -181,15 +181,15 @@ impl Conversation {
         });
         let calls = calls.collect();
         let answered = ResponseTurn { answer: answer.clone(), calls, is_grace, at };
-        self.turns.push(Turn::Answered(Box::new(answered)));
+        self.turns.push(Turn::Response(Box::new(answered)));
     }
 
     /// Adds a call. If the response does not list the call, the call was part of the response text,
     /// like the commands of `bash`.
     fn add_call(&mut self, id: &str, name: &str, arguments: &Value) {
         let last = self.turns.iter_mut().rev().find_map(|turn| match turn {
-            Turn::Answered(answered) => Some(answered),
-            Turn::Told(_) => None,
+            Turn::Response(answered) => Some(answered),
+            Turn::Message(_) => None,
         });
         if let Some(last) = last
             && !last.calls.iter().any(|call| call.id == id)
@@ -207,8 +207,8 @@ impl Conversation {
     /// their next request.
     fn add_output(&mut self, id: &str, output: Output) {
         let calls = self.turns.iter_mut().rev().filter_map(|turn| match turn {
-            Turn::Answered(answered) => Some(&mut answered.calls),
-            Turn::Told(_) => None,
+            Turn::Response(answered) => Some(&mut answered.calls),
+            Turn::Message(_) => None,
         });
         let mut waiting = calls.flatten().filter(|call| call.id == id && call.output.is_none());
         if let Some(call) = waiting.next() {

@@ -35,11 +35,11 @@ pub fn inspect_sample(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Valu
     let mut choice = None;
     for turn in &turns {
         match turn {
-            Turn::Told(told) => messages.push(json!({
+            Turn::Message(told) => messages.push(json!({
                 "role": if told.is_system { "system" } else { "user" },
                 "content": told.text,
             })),
-            Turn::Answered(answered) => {
+            Turn::Response(answered) => {
                 let said = assistant_message(answered, trial, fidelity);
                 choice = Some(json!({ "message": said, "stop_reason": stop_reason(answered) }));
                 messages.push(said);
@@ -212,29 +212,29 @@ fn model_name(arm: &Arm) -> &str {
     arm.model.as_ref().map_or(NO_MODEL, |model| model.name.as_str())
 }
 
-fn assistant_message(answered: &ResponseTurn, trial: &Trial<'_>, fidelity: &mut Fidelity) -> Value {
-    let calls = answered.calls.iter().map(|call| {
+fn assistant_message(turn: &ResponseTurn, trial: &Trial<'_>, fidelity: &mut Fidelity) -> Value {
+    let calls = turn.calls.iter().map(|call| {
         let arguments = call.arguments_object(fidelity);
         json!({ "id": call.id, "function": call.name, "arguments": arguments, "type": "function" })
     });
     let calls: Vec<Value> = calls.collect();
     let mut said = json!({
         "role": "assistant",
-        "content": answered.answer.content,
+        "content": turn.answer.content,
         "source": "generate",
         "model": model_name(trial.arm),
     });
     if !calls.is_empty() {
         said["tool_calls"] = calls.into();
     }
-    if answered.is_grace {
+    if turn.is_grace {
         said["metadata"] = json!({ "after_the_limit": true });
     }
     said
 }
 
-fn tool_messages(answered: &ResponseTurn) -> impl Iterator<Item = Value> {
-    answered.calls.iter().filter_map(|call| {
+fn tool_messages(turn: &ResponseTurn) -> impl Iterator<Item = Value> {
+    turn.calls.iter().filter_map(|call| {
         let output = call.output.as_ref()?;
         Some(json!({
             "role": "tool",
@@ -247,8 +247,8 @@ fn tool_messages(answered: &ResponseTurn) -> impl Iterator<Item = Value> {
 }
 
 /// Returns the stop reason in Inspect's terms, or `unknown` if there is none.
-fn stop_reason(answered: &ResponseTurn) -> &'static str {
-    match answered.answer.finish_reason.as_deref() {
+fn stop_reason(turn: &ResponseTurn) -> &'static str {
+    match turn.answer.finish_reason.as_deref() {
         Some("stop" | "end_turn" | "stop_sequence") => "stop",
         Some("length" | "max_tokens") => "max_tokens",
         Some("tool_calls" | "tool_use" | "function_call") => "tool_calls",

@@ -21,12 +21,12 @@ pub fn mini_trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Val
     let mut messages = Vec::new();
     for turn in Conversation::from_events(trial.events).turns {
         match turn {
-            Turn::Told(told) => messages.push(json!({
+            Turn::Message(told) => messages.push(json!({
                 "role": if told.is_system { "system" } else { "user" },
                 "content": told.text,
                 "extra": { "timestamp": told.at },
             })),
-            Turn::Answered(answered) => messages.extend(response_messages(&answered)),
+            Turn::Response(answered) => messages.extend(response_messages(&answered)),
         }
     }
     let spent = trial.outcome.map(|outcome| outcome.spent).unwrap_or_default();
@@ -47,8 +47,8 @@ pub fn mini_trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Val
     }))
 }
 
-fn response_messages(answered: &ResponseTurn) -> Vec<Value> {
-    let ResponseTurn { answer, calls, at, .. } = answered;
+fn response_messages(turn: &ResponseTurn) -> Vec<Value> {
+    let ResponseTurn { answer, calls, at, .. } = turn;
     let mut assistant = json!({
         "role": "assistant",
         "content": answer.content,
@@ -59,9 +59,9 @@ fn response_messages(answered: &ResponseTurn) -> Vec<Value> {
         },
     });
     if !answer.tool_calls.is_empty() {
-        assistant["tool_calls"] = answered.chat_calls().into();
+        assistant["tool_calls"] = turn.chat_calls().into();
     }
-    let outputs = answered.chat_outputs().map(|(call, output)| {
+    let outputs = turn.chat_outputs().map(|(call, output)| {
         json!({
             "role": "tool",
             "tool_call_id": call.id,

@@ -23,11 +23,11 @@ pub fn rollout(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, Stri
     let mut messages = Vec::new();
     for turn in turns {
         match turn {
-            Turn::Told(told) => messages.push(json!({
+            Turn::Message(told) => messages.push(json!({
                 "role": if told.is_system { "system" } else { "user" },
                 "content": told.text,
             })),
-            Turn::Answered(answered) => messages.extend(response_messages(&answered)),
+            Turn::Response(answered) => messages.extend(response_messages(&answered)),
         }
     }
     let spent = trial.outcome.map(|outcome| outcome.spent).unwrap_or_default();
@@ -53,11 +53,11 @@ pub fn rollout(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, Stri
     Ok(rollout)
 }
 
-fn response_messages(answered: &ResponseTurn) -> Vec<Value> {
-    let ResponseTurn { answer, is_grace, .. } = answered;
+fn response_messages(turn: &ResponseTurn) -> Vec<Value> {
+    let ResponseTurn { answer, is_grace, .. } = turn;
     let mut assistant = json!({ "role": "assistant", "content": answer.content });
     if !answer.tool_calls.is_empty() {
-        assistant["tool_calls"] = answered.chat_calls().into();
+        assistant["tool_calls"] = turn.chat_calls().into();
     }
     if *is_grace {
         assistant["after_the_limit"] = true.into();
@@ -68,7 +68,7 @@ fn response_messages(answered: &ResponseTurn) -> Vec<Value> {
         }
     }
     // A command in the response text is not a call. Its output was sent as the next user message.
-    let outputs = answered.chat_outputs().map(|(call, output)| {
+    let outputs = turn.chat_outputs().map(|(call, output)| {
         json!({ "role": "tool", "tool_call_id": call.id, "content": output.shown })
     });
     let outputs: Vec<Value> = outputs.collect();

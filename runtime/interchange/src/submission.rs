@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn test_output_is_only_that_of_the_official_procedure() {
+    fn test_output_contains_only_the_official_procedure() {
         let official =
             json!({ "name": "swe-bench", "version": "5.0.2", "resolved": true, "why": "" });
         let strict = json!({ "resolved": false, "why": "" });

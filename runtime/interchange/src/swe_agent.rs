@@ -18,12 +18,12 @@ pub fn swe_agent_trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Resul
     let (mut trajectory, mut history) = (Vec::new(), Vec::new());
     for turn in Conversation::from_events(trial.events).turns {
         match turn {
-            Turn::Told(told) => history.push(json!({
+            Turn::Message(told) => history.push(json!({
                 "role": if told.is_system { "system" } else { "user" },
                 "content": told.text,
                 "agent": "main",
             })),
-            Turn::Answered(answered) => {
+            Turn::Response(answered) => {
                 trajectory.push(trajectory_entry(&answered));
                 history.push(json!({
                     "role": "assistant", "content": answered.answer.content, "agent": "main",
@@ -56,25 +56,25 @@ pub fn swe_agent_trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Resul
     }))
 }
 
-fn trajectory_entry(answered: &ResponseTurn) -> Value {
+fn trajectory_entry(turn: &ResponseTurn) -> Value {
     let seconds: f64 =
-        answered.calls.iter().filter_map(|call| Some(call.output.as_ref()?.seconds)).sum();
+        turn.calls.iter().filter_map(|call| Some(call.output.as_ref()?.seconds)).sum();
     json!({
-        "action": format_actions(answered),
-        "observation": format_observation(answered),
-        "response": answered.answer.content,
-        "thought": answered.answer.content,
+        "action": format_actions(turn),
+        "observation": format_observation(turn),
+        "response": turn.answer.content,
+        "thought": turn.answer.content,
         "execution_time": seconds,
         "state": {},
         "query": [],
-        "extra_info": { "after_the_limit": answered.is_grace },
+        "extra_info": { "after_the_limit": turn.is_grace },
     })
 }
 
 /// Formats the calls in a step. The format has one action per step, so each call becomes one line
 /// of that action.
-fn format_actions(answered: &ResponseTurn) -> String {
-    let calls = answered.calls.iter().map(|call| match call.arguments["command"].as_str() {
+fn format_actions(turn: &ResponseTurn) -> String {
+    let calls = turn.calls.iter().map(|call| match call.arguments["command"].as_str() {
         Some(command) if call.arguments.as_object().is_some_and(|all| all.len() == 1) => {
             command.to_owned()
         }
@@ -83,7 +83,7 @@ fn format_actions(answered: &ResponseTurn) -> String {
     calls.collect::<Vec<_>>().join("\n")
 }
 
-fn format_observation(answered: &ResponseTurn) -> String {
-    let outputs = answered.calls.iter().filter_map(|call| call.output.as_ref());
+fn format_observation(turn: &ResponseTurn) -> String {
+    let outputs = turn.calls.iter().filter_map(|call| call.output.as_ref());
     outputs.map(|output| output.shown.as_str()).collect::<Vec<_>>().join("\n")
 }

@@ -74,7 +74,7 @@ impl OfficialPolicy {
             benchmark: self.benchmark.clone(),
             version: self.version.clone(),
             resolved: bad.is_none(),
-            graded: true,
+            was_graded: true,
             why,
             passed_rate: rounded_pass_rate(&f2p),
             fail_to_pass: f2p,

@@ -80,7 +80,7 @@ impl OfficialPolicy {
             benchmark: self.benchmark.clone(),
             version: self.version.clone(),
             resolved,
-            graded: true,
+            was_graded: true,
             why,
             passed_rate: if expected == 0 {
                 0.0

@@ -22,4 +22,4 @@ pub use policy::{
 pub use registry::PolicyError;
 pub use row_text::RowText;
 pub use status_grade::{StatusGrade, StatusGrades};
-pub use verdict::{OfficialVerdict, with_official};
+pub use verdict::{OfficialVerdict, add_official_verdict};

@@ -14,7 +14,7 @@ pub struct OfficialVerdict {
     pub resolved: bool,
     /// Whether the harness would have graded the patch. False if the harness would have counted an
     /// error or could not have applied the patch.
-    pub graded: bool,
+    pub was_graded: bool,
     pub why: String,
     pub passed_rate: f64,
     pub fail_to_pass: TestGroup,
@@ -38,7 +38,7 @@ impl OfficialPolicy {
             benchmark: self.benchmark.clone(),
             version: self.version.clone(),
             resolved: false,
-            graded: false,
+            was_graded: false,
             why: why.to_owned(),
             passed_rate: 0.0,
             tests: f2p
@@ -55,7 +55,7 @@ impl OfficialPolicy {
 }
 
 /// Adds the official grading to the strict one. The top level of the verdict is that of `official`.
-pub fn with_official(strict: Verdict, official: OfficialVerdict) -> Verdict {
+pub fn add_official_verdict(strict: Verdict, official: OfficialVerdict) -> Verdict {
     let mut policies = strict.policies;
     policies.insert(
         "official".to_owned(),

@@ -61,7 +61,7 @@ impl Http {
             tokio::time::sleep(Duration::from_secs(pause)).await;
             match self.try_download(url, limit).await {
                 Ok(bytes) => return Ok(bytes),
-                Err(DownloadError { fault, again: false }) => return Err(fault),
+                Err(DownloadError { fault, is_retryable: false }) => return Err(fault),
                 Err(DownloadError { fault, .. }) => last = Some(fault),
             }
         }
@@ -80,7 +80,7 @@ impl Http {
                     "{} is larger than {limit} bytes",
                     redacted_url(url)
                 ));
-                return Err(DownloadError { fault, again: false });
+                return Err(DownloadError { fault, is_retryable: false });
             }
         }
         Ok(bytes)
@@ -102,7 +102,7 @@ impl Http {
 struct DownloadError {
     fault: Fault,
     /// Whether retrying the request may succeed.
-    again: bool,
+    is_retryable: bool,
 }
 
 fn download_error(url: &Url, error: reqwest::Error) -> DownloadError {
@@ -115,7 +115,7 @@ fn download_error(url: &Url, error: reqwest::Error) -> DownloadError {
     };
     let fault =
         environment_fault(format!("{}: {}", redacted_url(url), error_text(error))).cause(cause);
-    DownloadError { fault, again }
+    DownloadError { fault, is_retryable: again }
 }
 
 /// Returns the URL without user, password and query, because these may contain credentials.

@@ -61,7 +61,7 @@ fn config_files() -> Vec<PathBuf> {
 
 /// Returns the value of a key in the section `[global]`, `[install]` or `[download]`. The more
 /// specific section takes precedence.
-fn find_setting(text: &str, wanted: &str) -> Option<String> {
+fn find_setting(text: &str, setting: &str) -> Option<String> {
     let mut section = String::new();
     let mut found: Option<(u8, String)> = None;
     let mut open = None;
@@ -92,7 +92,7 @@ fn find_setting(text: &str, wanted: &str) -> Option<String> {
             continue;
         }
         let Some((key, value)) = line.split_once(['=', ':']) else { continue };
-        let same = key.trim().replace('_', "-").eq_ignore_ascii_case(wanted);
+        let same = key.trim().replace('_', "-").eq_ignore_ascii_case(setting);
         if same && found.as_ref().is_none_or(|(best, _)| rank >= *best) {
             found = Some((rank, value.trim().to_owned()));
             open = Some(rank);

@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn from_json_reads_when_a_file_was_uploaded() {
+    fn from_json_reads_upload_times() {
         let base = Url::parse("https://index.test/simple/a/").unwrap();
         let json = r#"{"files": [{"filename": "a-1.0.tar.gz", "url": "a-1.0.tar.gz",
             "upload-time": "2024-05-01T12:00:00.000000Z"}, {"filename": "a-2.0.tar.gz", "url": "a-2.0.tar.gz"}]}"#;

@@ -24,7 +24,7 @@ pub enum CurrentFile {
 pub struct ResolvedPatch {
     pub changes: Vec<Change>,
     /// Parts that were skipped or interpreted differently, one sentence each.
-    pub left_out: Vec<String>,
+    pub skipped_parts: Vec<String>,
 }
 
 /// Why a patch cannot be parsed or applied.

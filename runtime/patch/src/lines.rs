@@ -8,14 +8,14 @@ pub(crate) struct Lines<'a> {
     /// Number of the line that `peek` returns, counted from 1.
     pub number: usize,
     /// The first error in the text. Parsing continues, because some callers don't apply the patch.
-    pub wrong: Option<String>,
+    pub first_error: Option<String>,
     /// Repairs made where the text is incomplete.
     pub repairs: Vec<String>,
 }
 
 impl<'a> Lines<'a> {
     pub(crate) fn new(text: &'a [u8]) -> Self {
-        Self { all: text, rest: text, number: 1, wrong: None, repairs: Vec::new() }
+        Self { all: text, rest: text, number: 1, first_error: None, repairs: Vec::new() }
     }
 
     /// Returns the number of bytes before the line that `peek` returns.
@@ -24,7 +24,7 @@ impl<'a> Lines<'a> {
     }
 
     pub(crate) fn record_error(&mut self, why: String) {
-        self.wrong.get_or_insert(why);
+        self.first_error.get_or_insert(why);
     }
 
     pub(crate) fn peek(&self) -> Option<&'a [u8]> {

@@ -57,7 +57,7 @@ impl Patch {
                 "no files found: expected a `diff --git` line, or `---` and `+++` lines".into(),
             );
         }
-        Self { files, wrong: lines.wrong, repairs: lines.repairs }
+        Self { files, first_error: lines.first_error, repairs: lines.repairs }
     }
 }
 
@@ -93,7 +93,7 @@ fn parse_plain_file(lines: &mut Lines<'_>) -> Option<FilePatch> {
         old: old.map(|_| name.clone()),
         new: new.map(|_| name),
         body: Body::Text(hunks),
-        plain: true,
+        is_plain: true,
         ..FilePatch::default()
     })
 }
@@ -135,10 +135,10 @@ fn parse_git_file(lines: &mut Lines<'_>, names: &[u8]) -> FilePatch {
             removed = true;
         } else if let Some(rest) = line.strip_prefix(b"rename from ") {
             old = Some(header::parse_unprefixed(rest));
-            file.how = ChangeKind::Rename;
+            file.kind = ChangeKind::Rename;
         } else if let Some(rest) = line.strip_prefix(b"copy from ") {
             old = Some(header::parse_unprefixed(rest));
-            file.how = ChangeKind::Copy;
+            file.kind = ChangeKind::Copy;
         } else if let Some(rest) =
             line.strip_prefix(b"rename to ").or_else(|| line.strip_prefix(b"copy to "))
         {
@@ -150,7 +150,7 @@ fn parse_git_file(lines: &mut Lines<'_>, names: &[u8]) -> FilePatch {
             // /dev/null as the old name means the same as `new file mode`, which models often omit.
             created |= sides[0].is_none();
             removed |= sides[1].is_none();
-            if file.how == ChangeKind::Change {
+            if file.kind == ChangeKind::Change {
                 let [before, after] = sides;
                 old = before.or(old);
                 new = after.or(new);
@@ -186,7 +186,7 @@ fn parse_git_file(lines: &mut Lines<'_>, names: &[u8]) -> FilePatch {
     }
     file.old = old.filter(|_| !created);
     file.new = new.filter(|_| !removed);
-    if file.how == ChangeKind::Change
+    if file.kind == ChangeKind::Change
         && let (Some(old), Some(new)) = (&file.old, &file.new)
         && old != new
     {

@@ -12,7 +12,7 @@ pub struct Patch {
     /// The files in text order.
     pub files: Vec<FilePatch>,
     /// The first error in the text.
-    pub(crate) wrong: Option<String>,
+    pub(crate) first_error: Option<String>,
     /// Repairs made where the text is incomplete, one sentence each.
     pub(crate) repairs: Vec<String>,
 }
@@ -23,7 +23,7 @@ impl Patch {
     /// # Errors
     /// Returns an error if part of the text could not be parsed.
     pub(crate) fn parsed_files(&self) -> Result<&[FilePatch], PatchError> {
-        match &self.wrong {
+        match &self.first_error {
             Some(why) => Err(PatchError::Malformed { why: why.clone() }),
             None => Ok(&self.files),
         }
@@ -66,7 +66,7 @@ pub struct FilePatch {
     pub old: Option<RawPath>,
     /// The new path. `None` if the file is deleted.
     pub new: Option<RawPath>,
-    pub how: ChangeKind,
+    pub kind: ChangeKind,
     /// The old Git mode, such as 0o100644 or 0o120000.
     pub old_mode: Option<u32>,
     pub new_mode: Option<u32>,
@@ -74,7 +74,7 @@ pub struct FilePatch {
     pub index: Option<(String, String)>,
     pub body: Body,
     /// Whether there is no `diff --git` line. Such a patch says less about the intended change.
-    pub plain: bool,
+    pub is_plain: bool,
     /// Whether header lines end in carriage returns. If so, the whole text was probably converted.
     pub crlf: bool,
     /// The file's byte range in the text, up to the next file. Empty if the patch was not parsed

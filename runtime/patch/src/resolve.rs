@@ -50,17 +50,23 @@ impl Patch {
         let leaves: BTreeSet<_> = self
             .files
             .iter()
-            .filter(|file| file.how == ChangeKind::Rename || file.new.is_none())
+            .filter(|file| file.kind == ChangeKind::Rename || file.new.is_none())
             .filter_map(|file| file.old.clone())
             .collect();
         let left_out = self.repairs.clone();
-        let mut scene =
-            PatchedTree { current, after: BTreeMap::new(), leaves, held: 0, lenient, left_out };
+        let mut scene = PatchedTree {
+            current,
+            after: BTreeMap::new(),
+            vacated_paths: leaves,
+            total_bytes: 0,
+            lenient,
+            left_out,
+        };
         for file in &self.files {
             scene.apply_file(file)?;
         }
         let left_out = std::mem::take(&mut scene.left_out);
-        Ok(ResolvedPatch { changes: scene.into_changes()?, left_out })
+        Ok(ResolvedPatch { changes: scene.into_changes()?, skipped_parts: left_out })
     }
 }
 
@@ -68,9 +74,9 @@ struct PatchedTree<'a> {
     current: &'a dyn Fn(&RawPath) -> Option<CurrentFile>,
     /// The content of each path that the patch has touched so far.
     after: BTreeMap<RawPath, Option<CurrentFile>>,
-    leaves: BTreeSet<RawPath>,
+    vacated_paths: BTreeSet<RawPath>,
     /// Total bytes of all contents so far.
-    held: usize,
+    total_bytes: usize,
     /// Whether to skip parts that no tool could apply.
     lenient: bool,
     left_out: Vec<String>,
@@ -103,20 +109,20 @@ impl PatchedTree<'_> {
         let source = match &file.old {
             None => None,
             // Renames and copies read the files as they were before the whole patch.
-            Some(old) if file.how != ChangeKind::Change => Some((self.current)(old)),
+            Some(old) if file.kind != ChangeKind::Change => Some((self.current)(old)),
             Some(old) => Some(self.entry(old)),
         };
         let source = match source {
             None => None,
             Some(Some(found)) => Some(found),
             // Without a Git header, an empty old side may mean that the file does not exist yet.
-            Some(None) if file.plain && creates_file(file) => None,
+            Some(None) if file.is_plain && creates_file(file) => None,
             Some(None) => return Err(refuse("there is no such file to change")),
         };
         let is_new_place = source.is_none() || file.old != file.new;
         if let Some(new) = file.new.as_ref().filter(|_| is_new_place)
             && self.entry(new).is_some()
-            && !self.leaves.contains(new)
+            && !self.vacated_paths.contains(new)
         {
             return Err(refuse("the patch creates this file, but it already exists"));
         }
@@ -142,8 +148,8 @@ impl PatchedTree<'_> {
             }
             after => after?,
         };
-        self.held += after.len();
-        if self.held > binary::MAX_PATCH_BYTES {
+        self.total_bytes += after.len();
+        if self.total_bytes > binary::MAX_PATCH_BYTES {
             let limit = binary::MAX_PATCH_BYTES;
             return Err(refuse(&format!(
                 "the files in the patch have more than {limit} bytes in total"
@@ -167,7 +173,7 @@ impl PatchedTree<'_> {
         } else {
             CurrentFile::File { bytes: after, mode: new_permissions(mode, file.new_mode) }
         };
-        if file.how == ChangeKind::Rename
+        if file.kind == ChangeKind::Rename
             && let Some(old) = &file.old
             && !matches!(self.after.get(old), Some(Some(_)))
         {

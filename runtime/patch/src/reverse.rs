@@ -16,14 +16,14 @@ impl Patch {
         // Reverse the order of the files, because two entries for the same path must be undone in
         // reverse order.
         let files = self.files.into_iter().rev().map(reverse_file).collect::<Result<_, _>>()?;
-        Ok(Self { files, wrong: None, repairs: Vec::new() })
+        Ok(Self { files, first_error: None, repairs: Vec::new() })
     }
 }
 
 fn reverse_file(file: FilePatch) -> Result<FilePatch, PatchError> {
     let path = file.path();
     let refuse = |why: &str| Err(PatchError::Refused { path: path.clone(), why: why.to_owned() });
-    if file.how == ChangeKind::Copy {
+    if file.kind == ChangeKind::Copy {
         return refuse("a copy cannot be reversed: the patch does not contain the copied content");
     }
     let body = match file.body {

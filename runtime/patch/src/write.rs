@@ -15,7 +15,7 @@ impl Patch {
         for file in &self.files {
             // Without a separating line, the file would be parsed as the body of the previous
             // header.
-            if header_only && file.plain {
+            if header_only && file.is_plain {
                 out.push(b'\n');
             }
             file.write(&mut out);
@@ -43,7 +43,7 @@ impl FilePatch {
         let (a, b) = (quote(&[b"a/", old].concat()), quote(&[b"b/", new].concat()));
         // Don't write this line for a plain patch: the line would say whether the file exists,
         // which the original text did not.
-        if !self.plain {
+        if !self.is_plain {
             write_line(out, &[b"diff --git ", &a, b" ", &b]);
         }
         let octal = |mode: u32| format!("{mode:06o}").into_bytes();
@@ -51,7 +51,7 @@ impl FilePatch {
         // If the mode does not change, the `index` line contains it.
         let stays = self.old_mode.filter(|_| self.old_mode == self.new_mode && index.is_some());
         match (&self.old, &self.new) {
-            _ if self.plain => {}
+            _ if self.is_plain => {}
             (None, _) => {
                 let mode = self.new_mode.unwrap_or(MODE_FILE);
                 write_line(out, &[b"new file mode ", &octal(mode)]);
@@ -71,7 +71,7 @@ impl FilePatch {
                 }
             }
         }
-        let verb: Option<&[u8]> = match self.how {
+        let verb: Option<&[u8]> = match self.kind {
             ChangeKind::Change => None,
             ChangeKind::Rename => Some(b"rename"),
             ChangeKind::Copy => Some(b"copy"),

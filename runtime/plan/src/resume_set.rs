@@ -23,7 +23,7 @@ pub fn apply_overrides(record: &mut RunRecord, sets: &[String]) -> Result<(), Us
             ["models", name, key, ..] if ModelSpec::NON_FACTOR_KEYS.contains(key) => {
                 check(&alone, &path)?;
                 let model = &alone["models"][*name];
-                move_endpoint(record, name, key, model, &path.join("."))?;
+                change_endpoint(record, name, key, model, &path.join("."))?;
             }
             ["models", name, key, ..] => {
                 let what = format!("--set {}: `{key}` of the model `{name}`", path.join("."));
@@ -64,7 +64,7 @@ fn set_shared_limit(record: &mut RunRecord, set: &str, path: &[String]) -> Resul
 
 /// Changes the model's endpoint in every arm that uses the model, and records the change in the
 /// plan.
-fn move_endpoint(
+fn change_endpoint(
     record: &mut RunRecord,
     name: &str,
     key: &str,

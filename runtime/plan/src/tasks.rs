@@ -163,7 +163,7 @@ pub async fn read_complete_keeping(
     }
     let has_tasks = !loaded.tasks.is_empty();
     let (left_out, bad): (Vec<_>, Vec<_>) =
-        loaded.bad.iter().partition(|bad| bad.folder && has_tasks);
+        loaded.bad.iter().partition(|bad| bad.is_task_folder && has_tasks);
     if !bad.is_empty() {
         let rows = deduplicate_errors(
             bad.iter().map(|bad| (bad.location(), bad.error())),

@@ -40,7 +40,7 @@ pub struct EventLine {
     /// The line number, counted from 1.
     pub line: usize,
     /// Offset of the line in the journal, in bytes.
-    pub at: u64,
+    pub offset: u64,
     path: PathBuf,
     bytes: Vec<u8>,
 }
@@ -147,7 +147,7 @@ impl Iterator for EventReader {
                 t_wall: head.t_wall,
                 kind: head.kind,
                 line: self.line,
-                at,
+                offset: at,
                 path: self.path.clone(),
                 bytes,
             }),
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(lines.len(), 3);
         for (line, number) in lines.iter().zip(1..) {
             assert_eq!((line.kind.as_str(), line.step, line.line), ("noted", 7, number));
-            let again = EventReader::open_at(&path, line.at, line.line - 1).unwrap().next();
+            let again = EventReader::open_at(&path, line.offset, line.line - 1).unwrap().next();
             let again = again.unwrap().unwrap();
             assert_eq!((again.line, again.json()), (line.line, line.json()));
         }

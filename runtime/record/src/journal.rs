@@ -72,7 +72,7 @@ impl Journal {
                 .map_err(RecordError::io(&path, "the incomplete last line cannot be removed"))?;
             file.sync_data().map_err(RecordError::io(&path, "cannot be synced"))?;
         }
-        if reading.unended {
+        if reading.lacks_final_newline {
             file.write_all(b"\n")
                 .map_err(RecordError::io(&path, "the last line cannot be completed"))?;
             length += 1;

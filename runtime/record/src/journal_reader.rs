@@ -18,7 +18,7 @@ pub struct JournalContents {
     /// Whether the last line is incomplete because the writer was killed. That line is not in `events`.
     pub torn: bool,
     /// Whether the last line is complete except for its newline.
-    pub unended: bool,
+    pub lacks_final_newline: bool,
     /// All other corrupt lines: those that do not match their checksum, are not events, or are out
     /// of order.
     pub bad_lines: Vec<BadLine>,
@@ -122,7 +122,7 @@ pub(crate) fn parse(path: &Path, bytes: &[u8]) -> JournalContents {
         |event| events.push(event),
     );
     let Scan { torn, unended, bad_lines, whole_bytes, .. } = scan;
-    JournalContents { events, torn, unended, bad_lines, whole_bytes }
+    JournalContents { events, torn, lacks_final_newline: unended, bad_lines, whole_bytes }
 }
 
 /// The sequence and try numbers of a line.

@@ -17,7 +17,7 @@ const NAME: &str = "labels.jsonl";
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Labels {
     /// The labels that have not been removed or replaced, in the order in which they were written.
-    pub standing: Vec<Label>,
+    pub current: Vec<Label>,
     /// Messages for invalid lines or an unreadable file, each with its position. Other labels are
     /// still read.
     pub bad: Vec<String>,
@@ -42,9 +42,9 @@ impl RunDir {
             }
             match serde_json::from_slice::<Label>(line) {
                 Ok(label) => {
-                    labels.standing.retain(|one| !label.replaces(one));
+                    labels.current.retain(|one| !label.replaces(one));
                     if !label.removed {
-                        labels.standing.push(label);
+                        labels.current.push(label);
                     }
                 }
                 Err(error) => {
@@ -111,8 +111,8 @@ mod tests {
             .unwrap();
         run.add_label(&label(None, "good", true)).unwrap();
         let read = run.labels();
-        assert_eq!(read.standing, [commented]);
-        assert_eq!(read.standing[0].describe(), "step 3: hack (why)");
+        assert_eq!(read.current, [commented]);
+        assert_eq!(read.current[0].describe(), "step 3: hack (why)");
         assert!(read.bad.len() == 1 && read.bad[0].contains("line 4"), "{:?}", read.bad);
     }
 
@@ -123,7 +123,7 @@ mod tests {
         let path = labels_path(run.path());
         std::fs::create_dir(&path).unwrap();
         let read = run.labels();
-        assert!(read.standing.is_empty() && read.bad.len() == 1, "{read:?}");
+        assert!(read.current.is_empty() && read.bad.len() == 1, "{read:?}");
         let named = read.bad[0].contains(&path.display().to_string());
         assert!(named && read.bad[0].contains("cannot be read"), "{read:?}");
     }

@@ -14,7 +14,7 @@ use proctor_types::TrialId;
 use crate::{
     RecordError, RunDir, TrialDir, disk,
     pinned_dirs::PinnedDirs,
-    trial_dir::TRIES,
+    trial_dir::TRIES_DIR,
     workers::{SchedulerJobs, describe_this_worker},
 };
 
@@ -47,7 +47,7 @@ impl FinishedTrials {
 pub struct Lease {
     claim: Claim,
     id: TrialId,
-    pins: Arc<PinnedDirs>,
+    pinned_dirs: Arc<PinnedDirs>,
 }
 
 impl Lease {
@@ -65,8 +65,8 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         match self.claim.is_lost() {
-            true => self.pins.abandon(&self.id),
-            false => self.pins.remove(&self.id),
+            true => self.pinned_dirs.abandon(&self.id),
+            false => self.pinned_dirs.remove(&self.id),
         }
     }
 }
@@ -93,7 +93,7 @@ impl RunDir {
 
     /// Whether a shared run has other live workers. Returns `false` if the run directory can't be read.
     pub fn has_other_workers(&self) -> bool {
-        let Some(own) = self.shares.then(|| self.membership().ok()).flatten() else { return false };
+        let Some(own) = self.shared.then(|| self.membership().ok()).flatten() else { return false };
         find_live_member(self.path(), Some(&own.member().id)).is_ok_and(|other| other.is_some())
     }
 
@@ -104,7 +104,7 @@ impl RunDir {
     /// # Errors
     /// Fails if the run directory can't be read.
     pub fn finished_trials(&self) -> Result<FinishedTrials, RecordError> {
-        if !self.shares {
+        if !self.shared {
             return Ok(FinishedTrials::default());
         }
         let listing =
@@ -138,7 +138,7 @@ impl RunDir {
         let dead = claim.dead_owner().map(|dead| self.jobs.describe_worker(self.path(), dead));
         let takes_over = || -> io::Result<Option<File>> {
             replacement.finish(&folder)?;
-            if !self.shares {
+            if !self.shared {
                 return Ok(None);
             }
             if let Some(dead) = &dead
@@ -151,17 +151,21 @@ impl RunDir {
             File::open(&folder).map(Some)
         };
         if let Some(folder) = takes_over().map_err(taking)? {
-            self.pins.pin(id, folder);
+            self.pinned_dirs.pin(id, folder);
         }
-        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lost = self.previous_workers.lock().unwrap_or_else(PoisonError::into_inner);
         match dead {
             // Report the dead worker only for shared runs. On a single machine, the user who
             // resumes a run knows what happened to the earlier process.
-            Some(dead) if self.shares => lost.insert(id.clone(), dead),
+            Some(dead) if self.shared => lost.insert(id.clone(), dead),
             _ => lost.remove(id),
         };
         drop(lost);
-        Ok(LeaseResult::Mine(Lease { claim, id: id.clone(), pins: Arc::clone(&self.pins) }))
+        Ok(LeaseResult::Mine(Lease {
+            claim,
+            id: id.clone(),
+            pinned_dirs: Arc::clone(&self.pinned_dirs),
+        }))
     }
 }
 
@@ -178,7 +182,7 @@ impl RunDir {
 
     /// Describes the worker from which this worker took over the trial.
     pub fn previous_worker(&self, id: &TrialId) -> Option<String> {
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+        self.previous_workers.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 }
 
@@ -249,7 +253,7 @@ fn copy_trial_dir(from: &Path, to: &Path, is_top: bool) -> io::Result<()> {
         let entry = entry?;
         let (path, target) = (entry.path(), to.join(entry.file_name()));
         let kind = entry.file_type()?;
-        if kind.is_dir() && is_top && entry.file_name() == TRIES {
+        if kind.is_dir() && is_top && entry.file_name() == TRIES_DIR {
             hard_link_dir(&path, &target)?;
         } else if kind.is_dir() {
             copy_trial_dir(&path, &target, false)?;

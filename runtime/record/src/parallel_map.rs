@@ -4,10 +4,10 @@ use std::{num::NonZero, panic::resume_unwind, thread};
 
 /// Applies `ask` to all items and returns the results in the order of the items. Use this to read
 /// many small files at startup, because it uses every core.
-pub fn parallel_map<T: Sync, R: Send>(items: &[T], ask: impl Fn(&T) -> R + Sync) -> Vec<R> {
+pub fn parallel_map<T: Sync, R: Send>(items: &[T], transform: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let share = items.len().div_ceil(cores).max(1);
-    let ask = &ask;
+    let ask = &transform;
     thread::scope(|scope| {
         let workers: Vec<_> = items
             .chunks(share)

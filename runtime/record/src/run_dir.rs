@@ -18,7 +18,7 @@ use crate::{
     disk::{self, describe_read_error},
     pinned_dirs::PinnedDirs,
     run_file,
-    trial_dir::TRIES,
+    trial_dir::TRIES_DIR,
     workers::SchedulerJobs,
 };
 
@@ -35,14 +35,14 @@ const ARM_DIGITS: usize = 12;
 #[derive(Debug)]
 pub struct RunDir {
     root: PathBuf,
-    known: CheckCache,
+    check_cache: CheckCache,
     /// This process's membership as a worker. Set when the process leases its first trial.
     pub(crate) membership: Mutex<Option<Arc<Membership>>>,
-    pub(crate) pins: Arc<PinnedDirs>,
+    pub(crate) pinned_dirs: Arc<PinnedDirs>,
     /// Whether workers on other machines may work on the run at the same time.
-    pub(crate) shares: bool,
+    pub(crate) shared: bool,
     /// Descriptions of the previous workers of trials that were taken over.
-    pub(crate) lost: Mutex<HashMap<TrialId, String>>,
+    pub(crate) previous_workers: Mutex<HashMap<TrialId, String>>,
     pub(crate) jobs: SchedulerJobs,
     /// Closing the file releases the lock.
     _lock: Option<File>,
@@ -70,14 +70,14 @@ impl RunDir {
     }
 
     fn new(root: PathBuf, lock: Option<File>) -> Self {
-        let (known, membership) = (CheckCache::new(root.join(CHECK_CACHE)), Mutex::default());
+        let (check_cache, membership) = (CheckCache::new(root.join(CHECK_CACHE)), Mutex::default());
         Self {
-            known,
+            check_cache,
             root,
             membership,
-            pins: Arc::default(),
-            shares: false,
-            lost: Mutex::default(),
+            pinned_dirs: Arc::default(),
+            shared: false,
+            previous_workers: Mutex::default(),
             jobs: SchedulerJobs::default(),
             _lock: lock,
         }
@@ -101,7 +101,7 @@ impl RunDir {
     /// Fails if there is no run.
     pub fn join(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
         let mut run = Self::open_read_only(path)?;
-        run.shares = true;
+        run.shared = true;
         Ok(run)
     }
 
@@ -120,7 +120,7 @@ impl RunDir {
 
     /// Whether workers on other machines may work on the run at the same time.
     pub fn is_shared(&self) -> bool {
-        self.shares
+        self.shared
     }
 
     pub fn blobs(&self) -> Blobs {
@@ -155,7 +155,7 @@ impl RunDir {
 
     /// Returns the trial's directory, whether or not it exists.
     pub fn trial_dir(&self, id: &TrialId) -> TrialDir {
-        TrialDir::new(self.pins.path(id).unwrap_or_else(|| self.trial_dir_path(id)))
+        TrialDir::new(self.pinned_dirs.path(id).unwrap_or_else(|| self.trial_dir_path(id)))
     }
 
     /// Returns the path of the trial's directory below `trials/`, even if this process accesses the
@@ -223,10 +223,11 @@ impl RunDir {
     }
 
     fn check_with(&self, id: &TrialId, trusting: bool) -> CheckedTrial {
-        let (dir, known) = (self.trial_dir(id), &self.known);
+        let (dir, known) = (self.trial_dir(id), &self.check_cache);
         let (blobs, plain) = (self.trial_blobs(&dir), self.trial_dir_path(id));
         let name = plain.strip_prefix(&self.root).unwrap_or(&plain).to_string_lossy();
-        Check { dir: &dir, id, blobs: &blobs, known, name: &name, trusting }.run()
+        Check { dir: &dir, id, blobs: &blobs, cache: known, name: &name, trusts_cache: trusting }
+            .run()
     }
 
     /// Returns the trials that have a verdict in `report.json` but whose record was removed, so
@@ -237,7 +238,7 @@ impl RunDir {
         let reported = self.reported_verdicts().into_iter();
         let is_gone = |id: &TrialId| {
             let dir = self.trial_dir(id);
-            let is_empty = !dir.trajectory_path().exists() && !dir.path().join(TRIES).exists();
+            let is_empty = !dir.trajectory_path().exists() && !dir.path().join(TRIES_DIR).exists();
             is_empty && !self.check(id).finished
         };
         let mut gone: Vec<_> = reported.filter(is_gone).collect();

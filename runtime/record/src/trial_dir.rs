@@ -31,20 +31,27 @@ pub struct GradingFiles<'a> {
 /// The files of a try, in the order in which they are moved. The trajectory is moved first. If the
 /// process is killed in between, [`TrialDir::next_try_number`] still counts correctly, and the
 /// other files are moved later.
-const TRY_FILES: [&str; 7] =
-    [TRAJECTORY, PACK, "patch.diff", "outcome.json", "verdict.json", "grade", SCAFFOLD];
+const TRY_FILES: [&str; 7] = [
+    TRAJECTORY_FILE,
+    PACK_FILE,
+    "patch.diff",
+    "outcome.json",
+    "verdict.json",
+    "grade",
+    SCAFFOLD_DIR,
+];
 
 /// The subdirectory for files of an external scaffold.
-const SCAFFOLD: &str = "scaffold";
+const SCAFFOLD_DIR: &str = "scaffold";
 
 /// The subdirectory for earlier tries. It has one directory per try number.
-pub(crate) const TRIES: &str = "tries";
+pub(crate) const TRIES_DIR: &str = "tries";
 
 /// A try's journal. Each try starts by creating this file.
-pub(crate) const TRAJECTORY: &str = "trajectory.jsonl";
+pub(crate) const TRAJECTORY_FILE: &str = "trajectory.jsonl";
 
 /// The pack with the try's own blobs.
-pub(crate) const PACK: &str = "blobs.pack";
+pub(crate) const PACK_FILE: &str = "blobs.pack";
 
 /// `RUN/trials/<arm>/<task>/<attempt>/`. The files at its top level belong to the latest try. The
 /// files of discarded try number k are in `tries/<k>/`.
@@ -63,7 +70,7 @@ impl TrialDir {
     }
 
     pub fn trajectory_path(&self) -> PathBuf {
-        self.path.join(TRAJECTORY)
+        self.path.join(TRAJECTORY_FILE)
     }
 
     pub fn patch_path(&self) -> PathBuf {
@@ -94,11 +101,11 @@ impl TrialDir {
     }
 
     pub fn pack_path(&self) -> PathBuf {
-        self.path.join(PACK)
+        self.path.join(PACK_FILE)
     }
 
     pub fn tries_dir(&self) -> PathBuf {
-        self.path.join(TRIES)
+        self.path.join(TRIES_DIR)
     }
 
     pub(crate) fn create(&self) -> Result<(), RecordError> {
@@ -163,7 +170,7 @@ impl TrialDir {
     /// # Errors
     /// Fails if the name leads outside the directory, or if the file cannot be written.
     pub fn store_scaffold_file(&self, name: &str, content: &[u8]) -> Result<(), RecordError> {
-        let folder = self.path.join(SCAFFOLD);
+        let folder = self.path.join(SCAFFOLD_DIR);
         let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
         if name.is_empty() || !Path::new(name).components().all(plain) {
             let why = format!("not a path in this folder: {name}");

@@ -13,7 +13,7 @@ use proctor_types::{ArmId, Event, TrialId};
 
 use crate::{
     CheckedTrial, RunDir, disk, read_journal,
-    trial_dir::{TRAJECTORY, TRIES},
+    trial_dir::{TRAJECTORY_FILE, TRIES_DIR},
 };
 
 /// Directory levels between `trials/` and a journal: arm, task, attempt.
@@ -55,7 +55,7 @@ impl RunDir {
         }
         let (mut found, mut pending) = (Vec::new(), vec![(trials, 0)]);
         while let Some((folder, depth)) = pending.pop() {
-            for path in folders(&folder) {
+            for path in subdirectories(&folder) {
                 match known.contains(path.as_os_str()) {
                     true if depth + 1 < DEPTH => pending.push((path, depth + 1)),
                     true => {}
@@ -106,13 +106,13 @@ impl RunDir {
         let mut unplanned = UnplannedDir { folder: name, journals: 0, trials: BTreeSet::new() };
         let mut pending = vec![(folder.to_owned(), depth)];
         while let Some((folder, depth)) = pending.pop() {
-            let journal = folder.join(TRAJECTORY);
+            let journal = folder.join(TRAJECTORY_FILE);
             if journal.is_file() {
                 unplanned.journals += 1;
                 unplanned.trials.extend(journal_trial_id(&journal));
             }
             if depth < DEPTH {
-                pending.extend(folders(&folder).into_iter().map(|path| (path, depth + 1)));
+                pending.extend(subdirectories(&folder).into_iter().map(|path| (path, depth + 1)));
             }
         }
         unplanned
@@ -134,10 +134,10 @@ fn is_not_a_directory(kind: io::ErrorKind) -> bool {
 }
 
 /// Returns a directory's subdirectories, except the one for earlier tries.
-fn folders(folder: &Path) -> Vec<PathBuf> {
+fn subdirectories(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let all = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    all.map(|entry| entry.path()).filter(|path| !path.ends_with(TRIES)).collect()
+    all.map(|entry| entry.path()).filter(|path| !path.ends_with(TRIES_DIR)).collect()
 }
 
 /// Returns the trial that a journal's first event names.

@@ -345,20 +345,20 @@ impl ArmReport {
 
     /// Whether the durations of the trials are known. They are unknown for predictions, some
     /// imports, and trials that are still running.
-    pub fn has_durations(&self) -> bool {
+    pub fn durations_known(&self) -> bool {
         self.wall_seconds.total > 0.0
     }
 
     /// Whether the number of steps is known. A known number may be zero.
-    pub fn has_steps(&self) -> bool {
-        self.steps.max > 0 || self.has_durations()
+    pub fn steps_known(&self) -> bool {
+        self.steps.max > 0 || self.durations_known()
     }
 
     /// Whether the token counts are known. Every response has tokens, so a count of zero means that
     /// the tokens were not counted.
-    pub fn has_tokens(&self) -> bool {
+    pub fn token_counts_known(&self) -> bool {
         self.tokens.input.total + self.tokens.output.total > 0
-            || (self.steps.max == 0 && self.has_durations())
+            || (self.steps.max == 0 && self.durations_known())
     }
 }
 

@@ -38,14 +38,14 @@ pub struct BudgetCurve<'a> {
     /// The usage of each resolved trial, ascending.
     pub resolved: Vec<f64>,
     /// The highest usage of any trial, resolved or not.
-    pub most: f64,
+    pub highest_usage: f64,
 }
 
 impl BudgetCurve<'_> {
     /// Returns the fraction of all trials that resolve their task and use at most `budget`. With a
     /// real limit, the fraction would be at least this high, because a trial that the limit cuts
     /// off may already have a solution.
-    pub fn resolved_share(&self, budget: f64) -> f64 {
+    pub fn resolved_fraction(&self, budget: f64) -> f64 {
         let count = self.resolved.partition_point(|used| *used <= budget);
         count as f64 / self.trials.max(1) as f64
     }
@@ -69,7 +69,12 @@ pub fn budget_curves<'a>(
         resolved.sort_by(f64::total_cmp);
         let most = own.iter().filter_map(|trial| kind.amount_used(trial)).fold(0.0, f64::max);
         let is_known = resolved.last().is_some_and(|used| *used > 0.0);
-        is_known.then_some(BudgetCurve { arm: &arm.arm, trials: arm.trials, resolved, most })
+        is_known.then_some(BudgetCurve {
+            arm: &arm.arm,
+            trials: arm.trials,
+            resolved,
+            highest_usage: most,
+        })
     };
     arms.iter().filter_map(curve).collect()
 }

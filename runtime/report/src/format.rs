@@ -49,7 +49,7 @@ mod tests {
     use super::dollars;
 
     #[test]
-    fn dollars_have_two_digits() {
+    fn dollars_are_rounded_by_magnitude() {
         for (amount, shown) in [
             (1234.5, "$1234"),
             (12.3, "$12.30"),

@@ -24,7 +24,7 @@ pub struct GridRow<'a> {
 impl GridRow<'_> {
     /// Returns the fraction of trials that resolve the task, summed over the arms.
     pub fn score(&self) -> f64 {
-        self.cells.iter().filter_map(|cell| resolved_share(cell)).sum()
+        self.cells.iter().filter_map(|cell| resolved_fraction(cell)).sum()
     }
 
     fn all_trials_have(&self, resolved: bool) -> bool {
@@ -46,13 +46,13 @@ impl Grid<'_> {
     pub fn mixed_task_count(&self, arm: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| row.cells.get(arm));
         cells
-            .filter(|cell| resolved_share(cell).is_some_and(|share| share > 0.0 && share < 1.0))
+            .filter(|cell| resolved_fraction(cell).is_some_and(|share| share > 0.0 && share < 1.0))
             .count()
     }
 }
 
 /// Returns the fraction of trials that resolve the task. `None` if there are no trials.
-pub fn resolved_share(cell: &[&TaskReport]) -> Option<f64> {
+pub fn resolved_fraction(cell: &[&TaskReport]) -> Option<f64> {
     let resolved = cell.iter().filter(|trial| trial.resolved == Some(true)).count();
     (!cell.is_empty()).then(|| resolved as f64 / cell.len() as f64)
 }

@@ -59,7 +59,7 @@ pub use curve::{
     curve_text,
 };
 pub use format::{abbreviate_count, dollars, percent};
-pub use grid::{Grid, GridRow, build_grid, cell_text, resolved_share};
+pub use grid::{Grid, GridRow, build_grid, cell_text, resolved_fraction};
 pub use groups::{GroupReport, GroupSelection, GroupTable, TaskFacts, group_tables};
 pub use labels::add_labels;
 pub use lines::wrap_long_lines;

@@ -15,7 +15,11 @@ const MAX_ARMS_WITH_ALL_METRICS: usize = 3;
 
 /// Formats arms, groups, comparisons and findings as Markdown. Text that comes from a run is put
 /// into code spans, so that it cannot become a link, a mention or other markup.
-pub fn markdown(report: &Report, comparison: Option<&Comparison>, shown: GroupSelection) -> String {
+pub fn markdown(
+    report: &Report,
+    comparison: Option<&Comparison>,
+    selection: GroupSelection,
+) -> String {
     let mut out = String::from(
         "| arm | Resolved | 95 % | Passed | 95 % | %Apply | tokens in / out | steps | tool calls | paid |\n\
          | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
@@ -23,7 +27,7 @@ pub fn markdown(report: &Report, comparison: Option<&Comparison>, shown: GroupSe
     for arm in &report.arms {
         out.push_str(&arm_row(arm));
     }
-    for table in group_tables(report, shown) {
+    for table in group_tables(report, selection) {
         out.push_str(&group_section(report, &table));
     }
     out.push_str(&exceptions_table(report));
@@ -90,8 +94,9 @@ fn arm_row(arm: &ArmReport) -> String {
         true => format!("${:.4}", arm.paid.cost_usd),
         false => "unknown".to_owned(),
     };
-    let paid = if arm.has_tokens() || arm.paid.cost_usd > 0.0 { paid } else { "-".to_owned() };
-    let tokens = match arm.has_tokens() {
+    let paid =
+        if arm.token_counts_known() || arm.paid.cost_usd > 0.0 { paid } else { "-".to_owned() };
+    let tokens = match arm.token_counts_known() {
         true => {
             let about = if arm.usage_estimated { "about " } else { "" };
             format!(
@@ -102,7 +107,7 @@ fn arm_row(arm: &ArmReport) -> String {
         }
         false => "-".to_owned(),
     };
-    let steps = if arm.has_steps() { format!("{:.1}", arm.steps.mean) } else { "-".to_owned() };
+    let steps = if arm.steps_known() { format!("{:.1}", arm.steps.mean) } else { "-".to_owned() };
     let calls = arm.tool_calls.map_or_else(|| "-".into(), |calls| format!("{:.1}", calls.mean));
     format!(
         "| {} | {}/{} {} | {} | {} | {} | {} | {tokens} | {steps} | {calls} | {paid} |\n",

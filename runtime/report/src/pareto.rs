@@ -15,7 +15,7 @@ mod tests {
     use super::pareto_front;
 
     #[test]
-    fn pareto_front_has_the_points_that_no_other_beats() {
+    fn pareto_front_contains_only_undominated_points() {
         let cheap = (0.1, 0.2);
         let good = (0.5, 0.6);
         let best = (0.9, 0.7);

@@ -43,8 +43,12 @@ impl Ratio {
         })
     }
 
-    fn map(self, of: fn(f64) -> f64) -> Self {
-        Self { value: of(self.value), lower: self.lower.map(of), upper: self.upper.map(of) }
+    fn map(self, transform: fn(f64) -> f64) -> Self {
+        Self {
+            value: transform(self.value),
+            lower: self.lower.map(transform),
+            upper: self.upper.map(transform),
+        }
     }
 }
 

@@ -42,7 +42,7 @@ pub fn build_run_report(
     let (remarks, _) = run_remarks(path, false)?;
     let mut report = Report { remarks: remarks.into_iter().collect(), ..build_report(results) };
     add_arm_details(&mut report, path)?;
-    add_labels(&mut report, &RunDir::open_read_only(path)?.labels().standing);
+    add_labels(&mut report, &RunDir::open_read_only(path)?.labels().current);
     Ok(report)
 }
 
@@ -190,18 +190,18 @@ pub fn read_results(path: &Path, verify: bool) -> Result<Vec<TrialResult>, Recor
 }
 
 /// Returns the result of one trial in a run's plan.
-pub fn read_trial_result(run: &RunDir, found: &PlannedTrial<'_>) -> TrialResult {
-    build_trial_result(run, found, run.check(&found.id()))
+pub fn read_trial_result(run: &RunDir, planned: &PlannedTrial<'_>) -> TrialResult {
+    build_trial_result(run, planned, run.check(&planned.id()))
 }
 
 /// Returns the result of one trial. If one of its files cannot be read, the error is recorded in
 /// this result, and other trials are unaffected.
 fn build_trial_result(
     run: &RunDir,
-    found: &PlannedTrial<'_>,
+    planned: &PlannedTrial<'_>,
     checked: CheckedTrial,
 ) -> TrialResult {
-    let (id, task, arm) = (found.id(), found.task, found.arm);
+    let (id, task, arm) = (planned.id(), planned.task, planned.arm);
     let told = checked.damage.iter().map(|one| format!("{one}; {}", one.remedy.hint()));
     let mut damage: Vec<_> = told.collect();
     let dir = run.trial_dir(&id);
@@ -218,14 +218,14 @@ fn build_trial_result(
         arm_name: arm.name.clone(),
         control: arm.is_control(),
         task: task.task.id.clone(),
-        attempt: found.attempt,
+        attempt: planned.attempt,
         outcome: checked.outcome,
         earlier,
         verdict: checked.verdict,
-        unasked,
+        grading_not_requested: unasked,
         patch_bytes: checked.patch.map(|patch| patch.bytes),
         damage,
-        single: if arm.scaffold == "single-shot" { read_single_shot(run, &id) } else { None },
+        single_shot: if arm.scaffold == "single-shot" { read_single_shot(run, &id) } else { None },
         facts: TaskFacts {
             revision: Some(task.digest.clone()),
             ..TaskFacts::from_task(&task.task).with_cutoff(&task.task, cutoff)

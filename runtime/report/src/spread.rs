@@ -61,7 +61,11 @@ pub fn passed_interval(trials: &[&TrialResult]) -> Option<[f64; 2]> {
     interval_with_missing_verdicts(trials, value, |tasks| {
         let means: Vec<f64> =
             tasks.iter().map(|values| values.iter().sum::<f64>() / values.len() as f64).collect();
-        statistics::mean_interval(&means, statistics::Scale::Share, statistics::CONFIDENCE_LEVEL)
+        statistics::mean_interval(
+            &means,
+            statistics::Scale::Proportion,
+            statistics::CONFIDENCE_LEVEL,
+        )
     })
 }
 
@@ -153,8 +157,11 @@ fn rounded_mean(values: &[f64]) -> Option<f64> {
 }
 
 fn rounded_interval(values: &[f64]) -> Option<[f64; 2]> {
-    let interval =
-        statistics::mean_interval(values, statistics::Scale::Share, statistics::CONFIDENCE_LEVEL)?;
+    let interval = statistics::mean_interval(
+        values,
+        statistics::Scale::Proportion,
+        statistics::CONFIDENCE_LEVEL,
+    )?;
     Some(interval.map(round_to_four_decimals))
 }
 
@@ -177,9 +184,12 @@ pub(crate) fn count_failure_reasons(trials: &[&TrialResult]) -> BTreeMap<Failure
     let mut counts = BTreeMap::new();
     for trial in trials {
         let (outcome, verdict) = (trial.outcome.as_ref(), trial.verdict.as_ref());
-        if let Some(reason) =
-            FailureReason::from_results(outcome, verdict, trial.patch_bytes, trial.unasked)
-        {
+        if let Some(reason) = FailureReason::from_results(
+            outcome,
+            verdict,
+            trial.patch_bytes,
+            trial.grading_not_requested,
+        ) {
             *counts.entry(reason).or_default() += 1;
         }
     }
@@ -191,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn displayed_ks_thin_out_and_keep_the_last() {
+    fn displayed_ks_get_sparser_and_include_the_last() {
         assert_eq!(displayed_ks(0), [0_u32; 0]);
         assert_eq!(displayed_ks(5), [1, 2, 3, 4, 5]);
         assert_eq!(displayed_ks(10), [1, 2, 5, 10]);

@@ -171,7 +171,12 @@ impl TaskReport {
                 .collect(),
             labels: BTreeSet::new(),
             score_valid: verdict.is_some(),
-            reason: FailureReason::from_results(outcome, verdict, trial.patch_bytes, trial.unasked),
+            reason: FailureReason::from_results(
+                outcome,
+                verdict,
+                trial.patch_bytes,
+                trial.grading_not_requested,
+            ),
             exceptions: verdict.map(|verdict| verdict.exceptions.clone()).unwrap_or_default(),
             limit: own_limit(trial),
             touched: trial_noise(trial).map(|noise| noise.touched.clone()).unwrap_or_default(),
@@ -205,7 +210,7 @@ impl TaskReport {
             repo: trial.facts.repo.clone(),
             level: trial.facts.level,
             damage: trial.damage.clone(),
-            single_shot: trial.single.clone(),
+            single_shot: trial.single_shot.clone(),
             cause: outcome.and_then(|outcome| match &outcome.ending {
                 Ending::ScaffoldExited { cause, .. } => Some(*cause),
                 _ => None,

@@ -39,8 +39,8 @@ const MIN_FINDING_LINES: usize = 10;
 const MAX_HEADLINES: usize = 3;
 
 /// Formats the report without comparisons. See [`report_text_with_comparison`].
-pub fn report_text(report: &Report, shown: TextOptions) -> String {
-    report_text_with_comparison(report, None, shown)
+pub fn report_text(report: &Report, options: TextOptions) -> String {
+    report_text_with_comparison(report, None, options)
 }
 
 /// Formats headlines, the arms' results and usage, and as many tasks, endings, groups and findings
@@ -52,7 +52,7 @@ pub fn report_text(report: &Report, shown: TextOptions) -> String {
 pub fn report_text_with_comparison(
     report: &Report,
     comparison: Option<&Comparison>,
-    shown: TextOptions,
+    options: TextOptions,
 ) -> String {
     if report.arms.is_empty() {
         return "No trials.\n".into();
@@ -87,9 +87,9 @@ pub fn report_text_with_comparison(
     let mut room = SCREEN_LINES
         .saturating_sub(count_terminal_lines(&out) + count_terminal_lines(&single) + POINTER_LINES);
 
-    let detail = if shown.findings { Detail::Full } else { Detail::Brief };
+    let detail = if options.findings { Detail::Full } else { Detail::Brief };
     let notes = notes(report, detail);
-    let room_of_notes = if shown.findings { usize::MAX } else { room.max(MIN_FINDING_LINES) };
+    let room_of_notes = if options.findings { usize::MAX } else { room.max(MIN_FINDING_LINES) };
     let (below, more) = fit_notes(&notes, room_of_notes);
     room = room.saturating_sub(count_terminal_lines(&below));
 
@@ -107,12 +107,12 @@ pub fn report_text_with_comparison(
             table
         };
     let count = report.tasks.iter().map(|trial| &trial.task).collect::<BTreeSet<_>>().len();
-    let tasks = part(&|| tasks_table(report), count, shown.tasks, Some("tasks (--tasks)"));
+    let tasks = part(&|| tasks_table(report), count, options.tasks, Some("tasks (--tasks)"));
     let exceptions = part(&|| exceptions_table(report), 0, false, None);
     let endings = part(&|| endings_table(report), 0, false, None);
     let steps = part(&|| per_step_table(&all), 0, false, None);
-    let all_groups = || group_tables_text(report, shown.groups);
-    let groups = part(&all_groups, 0, shown.groups, Some("groups (--groups)"));
+    let all_groups = || group_tables_text(report, options.groups);
+    let groups = part(&all_groups, 0, options.groups, Some("groups (--groups)"));
     if more > 0 {
         left_out.push(format!("{} (--findings)", plural(more, "finding")));
     }
@@ -199,14 +199,14 @@ fn results_table(first: &str, arms: &[&ArmReport]) -> String {
                 format_interval(arm.intervals.resolved_rate)
             ),
             format!("{}{}", percent(arm.passed_rate), format_interval(arm.intervals.passed_rate)),
-            format_limit_share(arm),
+            format_limit_fraction(arm),
         ]
     });
     format_table(&headers, rows, |column| column > 0)
 }
 
 /// Formats the fraction of trials that ended at one of their own limits, by kind of limit.
-fn format_limit_share(arm: &ArmReport) -> String {
+fn format_limit_fraction(arm: &ArmReport) -> String {
     let kinds: Vec<String> = arm.limit_bound.keys().map(|kind| kind.replace('_', " ")).collect();
     let share = percent(arm.limit_bound.values().sum());
     if kinds.is_empty() { share } else { format!("{share}\n{}", kinds.join("\n")) }
@@ -220,13 +220,14 @@ fn usage_table(arms: &[&ArmReport]) -> String {
         let about = if arm.usage_estimated { "~" } else { "" };
         let paid = arm.paid;
         let or = |known: bool, text: String| if known { text } else { "-".to_owned() };
-        let tokens =
-            |count: f64| or(arm.has_tokens(), format!("{about}{}", abbreviate_count(count)));
-        let paid_for = arm.has_tokens() || paid.cost_usd > 0.0;
+        let tokens = |count: f64| {
+            or(arm.token_counts_known(), format!("{about}{}", abbreviate_count(count)))
+        };
+        let paid_for = arm.token_counts_known() || paid.cost_usd > 0.0;
         let each = arm.per_resolved.and_then(|each| each.cost_usd);
         vec![
             arm.name.clone(),
-            or(arm.has_steps(), format!("{:.1}", arm.steps.mean)),
+            or(arm.steps_known(), format!("{:.1}", arm.steps.mean)),
             tokens(arm.tokens.input.mean),
             tokens(arm.tokens.output.mean),
             match paid.cost_known {
@@ -238,7 +239,7 @@ fn usage_table(arms: &[&ArmReport]) -> String {
                 || "-".to_owned(),
                 |cost| format!("{about}{}", format_cost_with_interval(cost)),
             ),
-            or(arm.has_durations(), format!("{:.1} s", arm.wall_seconds.mean)),
+            or(arm.durations_known(), format!("{:.1} s", arm.wall_seconds.mean)),
         ]
     });
     format_table(&headers, rows, |column| column > 0)
@@ -298,7 +299,7 @@ fn per_step_table(arms: &[&ArmReport]) -> String {
         let about = if arm.usage_estimated { "~" } else { "" };
         let tokens = |value: Option<f64>| {
             value
-                .filter(|_| arm.has_tokens())
+                .filter(|_| arm.token_counts_known())
                 .map_or_else(|| "-".into(), |value| format!("{about}{}", abbreviate_count(value)))
         };
         let step = arm.per_step;
@@ -308,7 +309,7 @@ fn per_step_table(arms: &[&ArmReport]) -> String {
             tokens(step.map(|step| step.output)),
             known(step.and_then(|step| step.tool_calls)),
             known(arm.tool_calls.map(|calls| calls.mean)),
-            if arm.has_steps() { arm.steps.max.to_string() } else { "-".to_owned() },
+            if arm.steps_known() { arm.steps.max.to_string() } else { "-".to_owned() },
             tokens(arm.per_resolved.and_then(|each| each.tokens).map(|ratio| ratio.value)),
         ]
     });
@@ -365,7 +366,7 @@ pub fn exception_rows(report: &Report) -> Vec<(&str, Vec<Option<ExceptionCount>>
 /// Formats a table for each selected kind of group that any arm has, and a table of pass@k.
 fn group_tables_text(report: &Report, all: bool) -> String {
     let mut out = String::new();
-    let selected = if all { GroupSelection::All } else { GroupSelection::Telling };
+    let selected = if all { GroupSelection::All } else { GroupSelection::Informative };
     for GroupTable { kind, rows } in group_tables(report, selected) {
         let heading = kind.replace('_', " ");
         let mut headers = vec![heading.as_str()];

@@ -22,13 +22,13 @@ pub struct TrialResult {
     /// `None` if the trial was not graded or could not be graded.
     pub verdict: Option<Verdict>,
     /// Whether the trial was deliberately not graded. Imported trials are only graded on request.
-    pub unasked: bool,
+    pub grading_not_requested: bool,
     /// `None` if no patch was collected.
     pub patch_bytes: Option<u64>,
     /// Files that differ from the record. Each sentence names a file and the fix.
     pub damage: Vec<String>,
     /// Details of a single-response trial.
-    pub single: Option<SingleShot>,
+    pub single_shot: Option<SingleShot>,
     pub facts: TaskFacts,
 }
 

@@ -14,7 +14,7 @@ pub(crate) fn stem(word: &str) -> String {
 struct Word {
     letters: Vec<char>,
     /// Length of the stem in front of the ending that matched last.
-    j: usize,
+    stem_length: usize,
 }
 
 type Rule = (&'static str, &'static str);
@@ -60,13 +60,13 @@ const STEP_4: &[&str] = &[
 
 impl Word {
     fn new(word: &str) -> Self {
-        Self { letters: word.chars().collect(), j: 0 }
+        Self { letters: word.chars().collect(), stem_length: 0 }
     }
 
     fn stem(mut self) -> String {
         self.step_1ab();
         if self.match_ending("y") && self.has_vowel() {
-            self.letters[self.j] = 'i';
+            self.letters[self.stem_length] = 'i';
         }
         self.apply_first_rule(STEP_2);
         self.apply_first_rule(STEP_3);
@@ -85,12 +85,12 @@ impl Word {
 
     /// Returns the number of vowel-consonant sequences in the stem.
     fn measure(&self) -> usize {
-        let kinds: Vec<bool> = (0..self.j).map(|at| self.is_consonant(at)).collect();
+        let kinds: Vec<bool> = (0..self.stem_length).map(|at| self.is_consonant(at)).collect();
         kinds.windows(2).filter(|pair| !pair[0] && pair[1]).count()
     }
 
     fn has_vowel(&self) -> bool {
-        (0..self.j).any(|at| !self.is_consonant(at))
+        (0..self.stem_length).any(|at| !self.is_consonant(at))
     }
 
     /// Returns whether the word ends in two equal consonants.
@@ -116,13 +116,13 @@ impl Word {
         let fits = ending.len() <= n
             && ending.chars().rev().zip(self.letters.iter().rev()).all(|(a, b)| a == *b);
         if fits {
-            self.j = n - ending.len();
+            self.stem_length = n - ending.len();
         }
         fits
     }
 
     fn replace_ending(&mut self, ending: &str) {
-        self.letters.truncate(self.j);
+        self.letters.truncate(self.stem_length);
         self.letters.extend(ending.chars());
     }
 
@@ -157,8 +157,8 @@ impl Word {
                 self.letters.pop();
             }
         } else {
-            self.j = self.letters.len();
-            if self.measure() == 1 && self.is_cvc(self.j) {
+            self.stem_length = self.letters.len();
+            if self.measure() == 1 && self.is_cvc(self.stem_length) {
                 self.letters.push('e');
             }
         }
@@ -184,7 +184,7 @@ impl Word {
             }
             let fits = *ending != "ion"
                 || self
-                    .j
+                    .stem_length
                     .checked_sub(1)
                     .is_some_and(|last| matches!(self.letters[last], 's' | 't'));
             if fits && self.measure() > 1 {
@@ -196,14 +196,14 @@ impl Word {
 
     fn step_5(&mut self) {
         if self.letters.last() == Some(&'e') {
-            self.j = self.letters.len() - 1;
+            self.stem_length = self.letters.len() - 1;
             let measure = self.measure();
-            if measure > 1 || (measure == 1 && !self.is_cvc(self.j)) {
+            if measure > 1 || (measure == 1 && !self.is_cvc(self.stem_length)) {
                 self.letters.pop();
             }
         }
         if self.letters.last() == Some(&'l') && self.ends_with_double_consonant() {
-            self.j = self.letters.len() - 1;
+            self.stem_length = self.letters.len() - 1;
             if self.measure() > 1 {
                 self.letters.pop();
             }

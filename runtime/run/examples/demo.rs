@@ -54,7 +54,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         grading: RegradePolicy::Once,
         flakes: FlakyTests::from_record(&record, &say),
         say: &say,
-        hear: &|found| eprintln!("{found:?}"),
+        on_preflight: &|found| eprintln!("{found:?}"),
     };
     let mut running = execution.start().await?;
     // `running.handle()` can wind down or stop the run from any task.

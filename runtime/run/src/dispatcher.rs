@@ -134,12 +134,12 @@ pub async fn dispatch(
 
 /// Returns a random start index among `count` trials. All trials of a task stay together. `belongs`
 /// returns whether a trial has the same task as the trial before it.
-fn random_start(count: usize, belongs: impl Fn(usize) -> bool) -> usize {
+fn random_start(count: usize, has_same_task: impl Fn(usize) -> bool) -> usize {
     if count == 0 {
         return 0;
     }
     let at = fastrand::usize(..count);
-    (at..count).find(|at| *at > 0 && !belongs(*at)).unwrap_or_default()
+    (at..count).find(|at| *at > 0 && !has_same_task(*at)).unwrap_or_default()
 }
 
 type IndexedTrial = (usize, (TrialId, PlannedTask, Arc<Arm>));

@@ -33,7 +33,7 @@ use crate::{
     noise::{CounterDelta, noise},
     own_sandbox::ProgramSandbox,
     recorder::{ActivityUpdate, Recorder},
-    resume_point::{ResumePoint, STARTED_AGAIN},
+    resume_point::{RESTART_REASON_KEY, ResumePoint},
     session::{Client, SessionParts, TrialSession},
     steps::StepSnapshots,
     task_material::task_material,
@@ -57,12 +57,12 @@ pub(crate) struct Try<'a> {
     /// Copies of the task's secrets that its environment contains.
     pub(crate) leak_check: &'a LayerFindings,
     /// If the scaffold's loop is a user's program, how to open that program's sandbox.
-    pub(crate) own: Option<&'a ProgramSandbox>,
+    pub(crate) program_sandbox: Option<&'a ProgramSandbox>,
     /// The point from which the try continues, if it resumes an interrupted try or starts as a
     /// fork.
-    pub(crate) past: Option<&'a ResumePoint>,
+    pub(crate) resume_point: Option<&'a ResumePoint>,
     /// Why the previous try was discarded, although it was only interrupted.
-    pub(crate) started_again: Option<&'a str>,
+    pub(crate) restart_reason: Option<&'a str>,
 }
 
 impl Try<'_> {
@@ -71,7 +71,7 @@ impl Try<'_> {
     pub(crate) async fn run(&self) -> Result<Outcome, Fault> {
         let begun = Instant::now();
         let path = self.dir.trajectory_path();
-        let journal = match self.past {
+        let journal = match self.resume_point {
             None => Journal::create(path, self.number),
             Some(_) => {
                 // Remove the outcome file of an earlier fault. The journal still contains the
@@ -83,10 +83,10 @@ impl Try<'_> {
         let journal = journal.map_err(record_fault)?;
         let blobs = self.context.run.trial_blobs(self.dir);
         let recorder = Recorder::new(journal, blobs, self.activity_callback());
-        if self.past.is_none() {
+        if self.resume_point.is_none() {
             recorder.append(Event::trial_started(self.id)).await?;
-            if let Some(why) = self.started_again {
-                let note = Map::from_iter([(STARTED_AGAIN.to_owned(), json!(why))]);
+            if let Some(why) = self.restart_reason {
+                let note = Map::from_iter([(RESTART_REASON_KEY.to_owned(), json!(why))]);
                 recorder.append(Event::Noted { note }).await?;
             }
         }
@@ -151,7 +151,7 @@ impl Try<'_> {
         record_counts(recorder, counts).await?;
         if let Some(counts) = counts {
             let waits = recorder.waits().filter(|_| self.arm.model.is_some());
-            let since = self.past.map(|past| past.whole_steps);
+            let since = self.resume_point.map(|past| past.complete_steps);
             outcome.noise = Some(Box::new(noise(counts, waits, since)?));
         }
         let ended = Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: None };
@@ -197,7 +197,7 @@ impl Try<'_> {
         } else if can_resume(self.context.scaffold(self.arm)?.as_ref())? {
             recorder.record_outside(self.context.outside).await;
         }
-        let base = match self.past {
+        let base = match self.resume_point {
             None => {
                 recorder.append(Event::Noted { note }).await?;
                 recorder.snapshot(handle, &workdir, true).await?
@@ -206,11 +206,11 @@ impl Try<'_> {
             // has run.
             Some(past) => self.restore(past, handle, &workdir, recorder).await?,
         };
-        if let Some(second) = self.own {
+        if let Some(second) = self.program_sandbox {
             *own = Some(second.open(self.context, self.arm, &self.id.to_string()).await?);
         }
         let not_enforced = sandbox.enforcement().not_enforced.clone();
-        match self.past {
+        match self.resume_point {
             None => {
                 recorder
                     .append(Event::SetupFinished {
@@ -227,10 +227,10 @@ impl Try<'_> {
                     .await?;
             }
             Some(past) => {
-                let (snapshot, whole_steps) = (past.tree.clone(), past.whole_steps);
-                let stands_to = past.stands_to;
+                let (snapshot, whole_steps) = (past.tree.clone(), past.complete_steps);
+                let stands_to = past.last_kept_seq;
                 let resumed = Event::TrialResumed { snapshot, whole_steps, stands_to };
-                recorder.append_at(past.used.spent.steps, resumed).await?;
+                recorder.append_at(past.prior_usage.spent.steps, resumed).await?;
             }
         }
 
@@ -238,13 +238,13 @@ impl Try<'_> {
         // The agent's clock starts here, because set-up time is not charged to the agent.
         let shared = self.context.shared.meters_for_arm(&self.arm.id);
         let mut meter = Meter::new(harbor::agent_budget(self.arm, self.task)).with_shared(shared);
-        if let Some(past) = self.past {
-            meter = meter.resume_from(&past.used);
+        if let Some(past) = self.resume_point {
+            meter = meter.resume_from(&past.prior_usage);
         }
         let meter = Arc::new(meter);
         recorder.set_meter(Arc::clone(&meter));
         let workdir = (Arc::clone(handle), workdir);
-        let kept = self.past.map_or(0, |past| past.whole_steps);
+        let kept = self.resume_point.map_or(0, |past| past.complete_steps);
         let steps = StepSnapshots::new(
             Arc::clone(recorder),
             workdir,
@@ -270,7 +270,7 @@ impl Try<'_> {
             scaffold: scaffold.as_ref(),
             gateway: gateway.as_ref(),
             handle,
-            own: own.as_ref(),
+            program_sandbox: own.as_ref(),
             recorder,
         };
         let network = SandboxNetwork::open(self.context, user).await?;
@@ -284,13 +284,13 @@ impl Try<'_> {
             gateway: gateway.clone(),
             client: Client {
                 server: network.server(),
-                own,
+                program_sandbox: own,
                 ending,
                 dir: self.dir.clone(),
-                stops: can_resume(scaffold.as_ref())?.then(|| Arc::clone(self.context)),
+                wind_down_context: can_resume(scaffold.as_ref())?.then(|| Arc::clone(self.context)),
             },
         });
-        if let Some(past) = self.past {
+        if let Some(past) = self.resume_point {
             session = session.resume_from(past);
         }
         if session.brief().solution.is_some() {
@@ -376,7 +376,7 @@ impl Try<'_> {
             spent: session.spent(),
             tool_calls: Some(recorder.tool_calls().await),
             malformed_calls: session.malformed(),
-            wall_seconds: self.past.map_or(0.0, |past| past.seconds)
+            wall_seconds: self.resume_point.map_or(0.0, |past| past.seconds)
                 + begun.elapsed().as_secs_f64(),
             waited_seconds: waited.as_secs_f64(),
             tool_seconds: in_tools.as_secs_f64(),
@@ -390,13 +390,13 @@ impl Try<'_> {
     }
 
     fn interruptions(&self) -> Interruptions {
-        let Some(past) = self.past else {
-            let started_again = self.started_again.map(str::to_owned);
+        let Some(past) = self.resume_point else {
+            let started_again = self.restart_reason.map(str::to_owned);
             return Interruptions { started_again, ..Interruptions::default() };
         };
         let mut all = past.interruptions.clone();
         if !past.just_forked {
-            all.resumed_after.push(past.whole_steps);
+            all.resumed_after.push(past.complete_steps);
         }
         all
     }
@@ -502,10 +502,10 @@ impl Try<'_> {
 
     /// Returns the conversation that a fork starts with.
     fn fork_brief(&self, origin: &ForkOrigin) -> ForkBrief {
-        let along = self.past.filter(|_| origin.conversation);
+        let along = self.resume_point.filter(|_| origin.conversation);
         let after = if origin.conversation { origin.step } else { 0 };
         ForkBrief {
-            opening: along.and_then(|past| past.opening.clone()),
+            opening: along.and_then(|past| past.first_messages.clone()),
             hint: origin.hint.clone().map(|hint| (after, hint)),
         }
     }
@@ -526,7 +526,7 @@ impl Try<'_> {
         let (base, end) = (Arc::clone(base), Arc::clone(end));
         let blobs = recorder.blobs().clone();
         let make = move || collect_patch(&base, &end, &blobs, policy);
-        let patch = self.context.comparing.run(make).await?.map_err(record_fault)?;
+        let patch = self.context.comparison_limit.run(make).await?.map_err(record_fault)?;
         self.dir.write_patch(&patch.bytes).map_err(record_fault)?;
         let hash = recorder.store_blob(&patch.bytes)?;
         recorder
@@ -543,12 +543,12 @@ impl Try<'_> {
 /// Turns an exit before the first response into a fault. The program failed to start or to call the
 /// model, so the result says nothing about the model. `client` says whether the program calls the
 /// model over HTTP. Such a program cannot have finished on purpose without a response.
-fn require_response(ended: Result<Finish, Stop>, client: bool) -> Result<Finish, Stop> {
+fn require_response(ended: Result<Finish, Stop>, is_client: bool) -> Result<Finish, Stop> {
     let why = match &ended {
         // A loop on the host may find that its first request does not fit the context window.
-        Ok(Finish::Exited { cause: ExitCause::Finished, .. }) if !client => return ended,
+        Ok(Finish::Exited { cause: ExitCause::Finished, .. }) if !is_client => return ended,
         Ok(Finish::Exited { why, .. }) => why.clone(),
-        Ok(Finish::Submitted) if client => "it reported success".into(),
+        Ok(Finish::Submitted) if is_client => "it reported success".into(),
         _ => return ended,
     };
     let what = format!("the agent ended before it received a response: {why}");

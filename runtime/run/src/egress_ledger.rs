@@ -36,7 +36,10 @@ impl Ledger for EgressLedger {
 
     fn body_limits(&self) -> BodyLimits {
         let limits = self.solution.as_ref().map(|solution| solution.limits());
-        limits.map_or_else(BodyLimits::default, |(each, together, _)| BodyLimits { each, together })
+        limits.map_or_else(BodyLimits::default, |(each, together, _)| BodyLimits {
+            per_response: each,
+            total: together,
+        })
     }
 
     async fn receive_body(&self, request: &mut UrlRequest, body: Vec<u8>) -> Result<(), Fault> {

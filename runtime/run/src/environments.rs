@@ -97,8 +97,8 @@ impl Environments {
     }
 
     /// Whether the task's environment is already built.
-    pub(crate) async fn has(&self, backend: &dyn Backend, task: &Task) -> bool {
-        self.built.has(&(backend.name(), task.id.to_string())).await
+    pub(crate) async fn is_built(&self, backend: &dyn Backend, task: &Task) -> bool {
+        self.built.contains(&(backend.name(), task.id.to_string())).await
     }
 
     /// Drops the cached environment so that the next caller rebuilds it. Call this if the layer

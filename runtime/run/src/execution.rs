@@ -150,7 +150,7 @@ pub struct Execution<'a> {
     /// Receives notes and the progress of builds.
     pub say: ProgressSink<'a>,
     /// Receives the preflight findings.
-    pub hear: PreflightSink<'a>,
+    pub on_preflight: PreflightSink<'a>,
 }
 
 impl Execution<'_> {
@@ -161,8 +161,18 @@ impl Execution<'_> {
     /// # Errors
     /// Fails if a resource that all trials need is missing. In that case, no trial has started.
     pub async fn start(self) -> Result<RunningExecution, RunError> {
-        let Self { run, mut plan, jobs, backends, scaffolds, cache, grading, flakes, say, hear } =
-            self;
+        let Self {
+            run,
+            mut plan,
+            jobs,
+            backends,
+            scaffolds,
+            cache,
+            grading,
+            flakes,
+            say,
+            on_preflight: hear,
+        } = self;
         record_engine_versions(&run, &backends)?;
         let arms: Vec<Arm> = plan.arms.iter().map(|arm| arm.as_ref().clone()).collect();
         // Read the existing record only once, because this takes a second for ten thousand trials.
@@ -296,7 +306,7 @@ fn context(
         egress,
         grading: GradeOptions::default(),
         capacity,
-        comparing: ComparisonLimit::default(),
+        comparison_limit: ComparisonLimit::default(),
         frozen: FrozenTests::new((grading == RegradePolicy::Once).then(|| cache.join("frozen"))),
         verdicts: match grading {
             RegradePolicy::Once => Some(VerdictCache::new(cache.join("verdicts"))),
@@ -458,7 +468,7 @@ impl RunningExecution {
         // A halt with no waiting trials was already reported when the trial that caused it ended.
         let waiting = context.halts.all().into_iter().filter(|halt| halt.waiting > 0);
         held.extend(waiting.map(|halt| HeldTrials { fault: halt.fault, trials: halt.waiting }));
-        ExecutionResult { trials, held, finished }
+        ExecutionResult { trials, held_trials: held, finished }
     }
 
     /// Waits until all trials have ended. Returns how the execution ended.
@@ -476,7 +486,7 @@ pub struct ExecutionResult {
     /// The trials in plan order.
     pub trials: Vec<DispatchedTrial>,
     /// The faults that prevented trials from starting.
-    pub held: Vec<HeldTrials>,
+    pub held_trials: Vec<HeldTrials>,
     /// The trials that had finished before this execution, as read at its start.
     pub finished: HashMap<TrialId, CheckedTrial>,
 }

@@ -57,7 +57,7 @@ impl FrozenTests {
     /// # Errors
     ///
     /// Returns a record fault if the task cannot be serialized.
-    pub async fn cached_expected(
+    pub async fn cached_expected_evidence(
         &self,
         handle: &GradingSandbox<'_>,
         task: &Task,
@@ -78,7 +78,7 @@ impl FrozenTests {
     /// # Errors
     ///
     /// Returns a sandbox or grading fault.
-    pub async fn expected(
+    pub async fn expected_evidence(
         &self,
         handle: &GradingSandbox<'_>,
         task: &Task,
@@ -109,7 +109,7 @@ impl FrozenTests {
     /// # Errors
     ///
     /// Returns a sandbox or grading fault.
-    pub async fn suite(
+    pub async fn passing_suite(
         &self,
         handle: &GradingSandbox<'_>,
         task: &Task,
@@ -117,12 +117,12 @@ impl FrozenTests {
     ) -> Result<Vec<String>, Fault> {
         let key = key("suite", handle, task)?;
         let find = || async {
-            let found = handle.suite(task).await?;
+            let found = handle.find_passing_tests(task).await?;
             if found.is_empty() {
                 return Ok(found);
             }
             let all = with_whole_suite(task, options, found);
-            let options = GradeOptions { frozen: None, ..options.clone() };
+            let options = GradeOptions { frozen_ids: None, ..options.clone() };
             let graded = handle.grade_strict(&all, gold_patch(task)?.as_bytes(), &options).await?;
             Ok(graded.verdict.pass_to_pass.passed)
         };
@@ -173,7 +173,7 @@ impl FrozenTests {
 
 /// Returns the task with the tests of `suite` added to its pass-to-pass tests.
 pub(crate) fn with_whole_suite(task: &Task, options: &GradeOptions, suite: Vec<String>) -> Task {
-    let (fail_to_pass, mut pass_to_pass) = match &options.frozen {
+    let (fail_to_pass, mut pass_to_pass) = match &options.frozen_ids {
         Some(frozen) => (frozen.fail_to_pass.clone(), frozen.pass_to_pass.clone()),
         None => (task.fail_to_pass.clone(), task.pass_to_pass.clone()),
     };

@@ -107,13 +107,16 @@ pub(crate) async fn grade_trial(
         cancel: &context.cancel,
         capacity: &context.capacity,
     };
-    options.frozen = context.frozen.get(&handle(), task).await?;
-    options.expected = context.frozen.cached_expected(&handle(), task).await?.unwrap_or_default();
+    options.frozen_ids = context.frozen.get(&handle(), task).await?;
+    options.expected =
+        context.frozen.cached_expected_evidence(&handle(), task).await?.unwrap_or_default();
     if context.cancel.is_winding_down() {
         return Err(CancelSignal::cancelled_fault());
     }
     let mut graded = grade_patch(handle(), task, patch, &options).await?;
-    if let Some(expected) = expected(context, &handle(), task, (patch, &graded), &options).await? {
+    if let Some(expected) =
+        expected_evidence(context, &handle(), task, (patch, &graded), &options).await?
+    {
         options.expected = expected;
         graded = grade_patch(handle(), task, patch, &options).await?;
     }
@@ -135,7 +138,7 @@ pub(crate) async fn grade_trial(
 
 /// Returns the evidence that the task's own gold patch produces, if it overlaps with the grading's
 /// evidence.
-async fn expected(
+async fn expected_evidence(
     context: &RunContext,
     handle: &GradingSandbox<'_>,
     task: &Task,
@@ -146,7 +149,7 @@ async fn expected(
         return Ok(None);
     }
     let _share = handle.reserve_capacity().await?;
-    context.frozen.expected(handle, task, (patch, graded), options).await
+    context.frozen.expected_evidence(handle, task, (patch, graded), options).await
 }
 
 /// Whether tests failed and all of them are in `unreliable`.

@@ -77,7 +77,7 @@ impl GradingSandbox<'_> {
 
     /// Returns every test of the repository that passes on the unmasked source. The caller must
     /// hold a capacity permit.
-    pub(crate) async fn suite(&self, task: &Task) -> Result<Vec<String>, Fault> {
+    pub(crate) async fn find_passing_tests(&self, task: &Task) -> Result<Vec<String>, Fault> {
         let ReadySandbox { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
         let found = tokio::select! {
             found = Box::pin(run_full_suite(sandbox.handle(), task, &hidden)) => found,
@@ -116,7 +116,7 @@ impl GradingSandbox<'_> {
     ) -> Result<GradingResult, Fault> {
         let ReadySandbox { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
         let prepared = environment_key(self.backend, self.environment, self.findings);
-        let options = GradeOptions { hidden, prepared: Some(prepared), ..options.clone() };
+        let options = GradeOptions { hidden, preparation_key: Some(prepared), ..options.clone() };
         let (graded, counts) = {
             let again = RegradeSandboxes { handle: self, task };
             let grading = proctor_grade::grade_with_fresh_sandboxes(

@@ -60,7 +60,7 @@ pub async fn open_at(
             capacity: &context.capacity,
         };
         let frozen = context.frozen.get(&grading, task).await?;
-        let options = proctor_grade::GradeOptions { frozen, ..context.grading.clone() };
+        let options = proctor_grade::GradeOptions { frozen_ids: frozen, ..context.grading.clone() };
         let sandbox = grading.grade_and_keep_open(task, &patch, &options).await?;
         return Ok((sandbox, Arc::clone(&planned.task)));
     }

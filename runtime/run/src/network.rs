@@ -41,7 +41,7 @@ pub(crate) struct NetworkUser<'a> {
     /// The task's sandbox.
     pub(crate) handle: &'a Arc<SandboxHandle>,
     /// The sandbox of the scaffold's own program, if it has one.
-    pub(crate) own: Option<&'a Arc<SandboxHandle>>,
+    pub(crate) program_sandbox: Option<&'a Arc<SandboxHandle>>,
     pub(crate) recorder: &'a Arc<Recorder>,
 }
 
@@ -59,8 +59,16 @@ impl SandboxNetwork {
     /// model endpoint if the scaffold needs it. The endpoint opens in the sandbox of the
     /// scaffold's own program if there is one, otherwise in the task's sandbox.
     pub(crate) async fn open(context: &RunContext, user: NetworkUser<'_>) -> Result<Self, Fault> {
-        let NetworkUser { arm, task, task_network, scaffold, gateway, handle, own, recorder } =
-            user;
+        let NetworkUser {
+            arm,
+            task,
+            task_network,
+            scaffold,
+            gateway,
+            handle,
+            program_sandbox: own,
+            recorder,
+        } = user;
         let mut network = Self::default();
         let policy = task_network.as_ref().unwrap_or(&arm.network);
         if policy.mode != NetworkMode::Closed {

@@ -43,7 +43,7 @@ pub(crate) enum ActivityUpdate {
 pub(crate) struct Recorder {
     /// The trial's blobs.
     blobs: Blobs,
-    on_now: Box<dyn Fn(ActivityUpdate) + Send + Sync>,
+    on_activity: Box<dyn Fn(ActivityUpdate) + Send + Sync>,
     meter: OnceLock<Arc<Meter>>,
     state: Mutex<OpenRecord>,
 }
@@ -68,12 +68,12 @@ struct OpenRecord {
     reported_outside: Option<OutsideState>,
     /// Whether to record the complete state outside the work directory, no matter how long that
     /// takes.
-    keeps_all: bool,
+    records_everything: bool,
     /// Whether the next snapshot is the last one. The last snapshot is graded, and no try resumes
     /// from it.
     is_ending: bool,
     /// Whether the last attempt to record the state outside the work directory failed.
-    is_unkept: bool,
+    outside_not_recorded: bool,
 }
 
 /// Changes a snapshot reply so that hidden entries appear unchanged, unless the agent has replaced
@@ -125,11 +125,16 @@ impl Recorder {
             hidden,
             limits: None,
             reported_outside: None,
-            keeps_all: false,
+            records_everything: false,
             is_ending: false,
-            is_unkept: false,
+            outside_not_recorded: false,
         };
-        Arc::new(Self { blobs, on_now, meter: OnceLock::new(), state: Mutex::new(state) })
+        Arc::new(Self {
+            blobs,
+            on_activity: on_now,
+            meter: OnceLock::new(),
+            state: Mutex::new(state),
+        })
     }
 
     /// Appends one event to the current step.
@@ -165,7 +170,7 @@ impl Recorder {
             _ => {}
         }
         if let Some(doing) = TrialActivity::from_event(&event) {
-            self.report(ActivityUpdate::Does(doing));
+            self.report_activity(ActivityUpdate::Does(doing));
         }
         let Some(journal) = &mut state.journal else {
             return Err(Fault::new(
@@ -234,8 +239,8 @@ impl Recorder {
         self.meter.get().map(|meter| meter.wait_totals())
     }
 
-    pub(crate) fn report(&self, now: ActivityUpdate) {
-        (self.on_now)(now);
+    pub(crate) fn report_activity(&self, now: ActivityUpdate) {
+        (self.on_activity)(now);
     }
 
     pub(crate) fn store_blob(&self, bytes: &[u8]) -> Result<String, Fault> {
@@ -260,7 +265,7 @@ impl Recorder {
     /// because grading uses everything that the agent changed.
     pub(crate) async fn record_all_outside(&self, limits: OutsideLimits) {
         let mut state = self.state.lock().await;
-        (state.limits, state.keeps_all) = (Some(limits), true);
+        (state.limits, state.records_everything) = (Some(limits), true);
     }
 
     /// Marks the next snapshot as the last one. Returns whether that snapshot is needed even if the
@@ -269,7 +274,7 @@ impl Recorder {
     pub(crate) async fn mark_last_snapshot(&self) -> bool {
         let mut state = self.state.lock().await;
         state.is_ending = true;
-        state.keeps_all && state.is_unkept
+        state.records_everything && state.outside_not_recorded
     }
 
     /// Returns the request for the state outside the work directory, or `None` if that state is not
@@ -277,8 +282,8 @@ impl Recorder {
     async fn outside_request(&self, workdir: &RawPath, fresh: bool) -> Option<OutsideRequest> {
         let state = self.state.lock().await;
         let mut layer = state.limits?.request(workdir, &state.tree, fresh);
-        layer.files_alone = state.keeps_all && state.is_ending;
-        Some(OutsideRequest { layer, at_any_cost: state.keeps_all })
+        layer.files_alone = state.records_everything && state.is_ending;
+        Some(OutsideRequest { layer, at_any_cost: state.records_everything })
     }
 
     /// Captures the state outside the work directory. A fresh scan sets the baseline that the
@@ -326,7 +331,7 @@ impl Recorder {
                 state.reported_outside.clone()
             }
         };
-        state.is_unkept = matches!(outside, Some(OutsideState::Unkept(_)));
+        state.outside_not_recorded = matches!(outside, Some(OutsideState::Unkept(_)));
         Ok(OutsideScan { state: outside, bytes: contents.bytes })
     }
 
@@ -341,7 +346,7 @@ impl Recorder {
         let mut request = proctor_setup::snapshot_request(workdir, fresh);
         {
             let state = self.state.lock().await;
-            if let Some(limits) = state.limits.filter(|_| state.keeps_all) {
+            if let Some(limits) = state.limits.filter(|_| state.records_everything) {
                 request.file_limit = request.file_limit.max(limits.file_bytes);
                 request.content_limit = 0;
             }

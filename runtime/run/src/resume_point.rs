@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::outside;
 
 /// Key of the journal note that says why the previous try was discarded instead of resumed.
-pub(crate) const STARTED_AGAIN: &str = "started_again";
+pub(crate) const RESTART_REASON_KEY: &str = "started_again";
 
 /// A try that can continue from its last complete step.
 #[derive(Debug, Clone)]
@@ -30,10 +30,10 @@ pub(crate) struct ResumePoint {
     /// Every recorded response, with its finished tool calls. The last response has none if its
     /// calls must run again.
     pub(crate) steps: VecDeque<RecordedStep>,
-    pub(crate) whole_steps: u64,
+    pub(crate) complete_steps: u64,
     /// Sequence number of the last event that still counts after resuming.
-    pub(crate) stands_to: u64,
-    pub(crate) used: PriorUsage,
+    pub(crate) last_kept_seq: u64,
+    pub(crate) prior_usage: PriorUsage,
     pub(crate) malformed: u64,
     /// Number of tool calls that do not run again.
     pub(crate) tool_calls: u64,
@@ -44,10 +44,10 @@ pub(crate) struct ResumePoint {
     /// Whether the record contains the limit that ended the trial.
     pub(crate) limit_recorded: bool,
     /// Whether the record contains the model's final response after that limit.
-    pub(crate) last_words: bool,
+    pub(crate) final_response_recorded: bool,
     /// The conversation's first messages, without the notice about the remaining budget. `None` if
     /// they are unknown.
-    pub(crate) opening: Option<Vec<Message>>,
+    pub(crate) first_messages: Option<Vec<Message>>,
     /// The try's clock at its last event, in seconds.
     pub(crate) seconds: f64,
     /// Blob with the state outside the work directory to restore. `None` means the state of a fresh
@@ -294,7 +294,7 @@ impl Reader {
             }
             Event::BudgetReached { scope, .. } => self.limit_recorded = scope.is_trial(),
             Event::Noted { note } => {
-                if let Some(why) = note.get(STARTED_AGAIN).and_then(Value::as_str) {
+                if let Some(why) = note.get(RESTART_REASON_KEY).and_then(Value::as_str) {
                     self.interruptions.started_again = Some(why.to_owned());
                 }
             }
@@ -379,16 +379,16 @@ impl Reader {
             base,
             tree: self.tree,
             steps,
-            whole_steps: self.whole_steps as u64,
-            stands_to: self.stands_to,
-            used,
+            complete_steps: self.whole_steps as u64,
+            last_kept_seq: self.stands_to,
+            prior_usage: used,
             malformed,
             tool_calls,
             responders: self.responders,
             changes: self.changes,
             limit_recorded: self.limit_recorded,
-            last_words: self.last_words,
-            opening: (!self.opening.is_empty()).then_some(self.opening),
+            final_response_recorded: self.last_words,
+            first_messages: (!self.opening.is_empty()).then_some(self.opening),
             seconds: self.last,
             outside,
             interruptions: self.interruptions,

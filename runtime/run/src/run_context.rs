@@ -37,7 +37,7 @@ pub struct RunContext {
     /// `jobs`.
     pub(crate) capacity: Capacity,
     /// Limits concurrent patch computations.
-    pub(crate) comparing: ComparisonLimit,
+    pub(crate) comparison_limit: ComparisonLimit,
     pub(crate) frozen: FrozenTests,
     /// Cache of verdicts. If `None`, every patch is graded again.
     pub(crate) verdicts: Option<VerdictCache>,

@@ -41,11 +41,11 @@ pub(crate) struct TrialSession {
     limit_recorded: bool,
     client: Client,
     /// Recorded responses that have not been replayed to the scaffold yet.
-    past: VecDeque<RecordedStep>,
+    replay_steps: VecDeque<RecordedStep>,
     /// Results of the tool calls in the last replayed response.
-    recalled: VecDeque<FinishedToolCall>,
+    replayed_results: VecDeque<FinishedToolCall>,
     /// Whether the record contains the response after the limit.
-    last_words: bool,
+    final_response_recorded: bool,
 }
 
 /// State for a scaffold whose client runs in a sandbox.
@@ -53,14 +53,14 @@ pub(crate) struct Client {
     /// `None` if the scaffold requested no model endpoint.
     pub(crate) server: Option<GatewayServer>,
     /// The sandbox of the scaffold's own program, if it has one.
-    pub(crate) own: Option<Arc<SandboxHandle>>,
+    pub(crate) program_sandbox: Option<Arc<SandboxHandle>>,
     /// Becomes true when the trial cannot continue.
     pub(crate) ending: watch::Receiver<bool>,
     /// Directory that stores the client's files.
     pub(crate) dir: TrialDir,
     /// For a resumable trial, the context that signals when the trial must stop after its current
     /// step.
-    pub(crate) stops: Option<Arc<RunContext>>,
+    pub(crate) wind_down_context: Option<Arc<RunContext>>,
 }
 
 /// The parts from which a session is created.
@@ -91,17 +91,18 @@ impl TrialSession {
             malformed: 0,
             limit_recorded: false,
             client,
-            past: VecDeque::new(),
-            recalled: VecDeque::new(),
-            last_words: false,
+            replay_steps: VecDeque::new(),
+            replayed_results: VecDeque::new(),
+            final_response_recorded: false,
         }
     }
 
     /// Continues the trial from its record.
     pub(crate) fn resume_from(mut self, past: &ResumePoint) -> Self {
-        self.past = past.steps.clone();
+        self.replay_steps = past.steps.clone();
         self.malformed = past.malformed;
-        (self.limit_recorded, self.last_words) = (past.limit_recorded, past.last_words);
+        (self.limit_recorded, self.final_response_recorded) =
+            (past.limit_recorded, past.final_response_recorded);
         self
     }
 
@@ -147,15 +148,15 @@ impl TrialSession {
         kind: BudgetKind,
     ) -> Stop {
         let hard = self.meter.budget().ending.is_hard();
-        let grace = !hard && !kind.is_time() && !self.last_words;
+        let grace = !hard && !kind.is_time() && !self.final_response_recorded;
         let said = match self.record_limit(BudgetScope::Trial, kind).await {
-            Ok(()) if grace => self.request_last_words(gateway, ask, kind).await,
+            Ok(()) if grace => self.request_final_response(gateway, ask, kind).await,
             told => told,
         };
         said.map_or_else(Stop::Fault, |()| Stop::Budget(kind))
     }
 
-    async fn request_last_words(
+    async fn request_final_response(
         &mut self,
         gateway: &TrialGateway,
         ask: &ModelRequest,
@@ -199,16 +200,21 @@ impl Session for TrialSession {
     }
 
     fn own_sandbox(&self) -> Option<&Arc<SandboxHandle>> {
-        self.client.own.as_ref()
+        self.client.program_sandbox.as_ref()
     }
 
     async fn ask(&mut self, ask: &ModelRequest) -> Result<ModelResponse, Stop> {
-        if let Some(RecordedStep { answer, calls }) = self.past.pop_front() {
-            self.recalled = calls;
+        if let Some(RecordedStep { answer, calls }) = self.replay_steps.pop_front() {
+            self.replayed_results = calls;
             return check_refusal(answer);
         }
         self.steps.end_step().await?;
-        if self.client.stops.as_ref().is_some_and(|context| context.cancel.is_winding_down()) {
+        if self
+            .client
+            .wind_down_context
+            .as_ref()
+            .is_some_and(|context| context.cancel.is_winding_down())
+        {
             // Every earlier step is recorded, so `resume` continues with this request.
             return Err(CancelSignal::cancelled_fault().into());
         }
@@ -236,7 +242,7 @@ impl Session for TrialSession {
         call_id: &str,
         name: &str,
     ) -> Result<Option<FinishedToolCall>, Stop> {
-        match self.recalled.pop_front() {
+        match self.replayed_results.pop_front() {
             Some(done) if done.call_id == call_id && done.name == name => Ok(Some(done)),
             None => Ok(None),
             Some(done) => {
@@ -377,11 +383,11 @@ pub(crate) fn stop_from_error(error: RequestError, gateway: &TrialGateway) -> St
         RequestError::SharedBudget { scope, kind } => Stop::SharedBudget(scope, kind),
         RequestError::Cancelled => Stop::Cancelled,
         RequestError::Fault(fault) => Stop::Fault(fault),
-        RequestError::Rejected { status, body, of_the_model: true } => Stop::Refused(format!(
+        RequestError::Rejected { status, body, caused_by_model: true } => Stop::Refused(format!(
             "the endpoint returned status {status}: {}",
             truncate_text(&body)
         )),
-        RequestError::Rejected { status, body, of_the_model: false } => {
+        RequestError::Rejected { status, body, caused_by_model: false } => {
             Stop::Fault(gateway.rejection_fault(status, &body))
         }
     }

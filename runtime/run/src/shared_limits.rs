@@ -86,7 +86,7 @@ fn create_meter(
     Ok(meter.with_shared_limit(pool(
         run,
         name,
-        Limits { most, window: None },
+        Limits { maximum: most, window: None },
         spent_by_name(&spent),
     )?))
 }
@@ -111,7 +111,7 @@ pub fn shared_rates(
             };
             let in_flight = of(&[(REQUESTS, table.max_concurrent)]);
             if !in_flight.is_empty() {
-                let limits = Limits { most: in_flight, window: None };
+                let limits = Limits { maximum: in_flight, window: None };
                 let name = format!("in-flight-{index}");
                 rates.in_flight = Some(pool(run, &name, limits, Amounts::new())?);
             }
@@ -120,7 +120,7 @@ pub fn shared_rates(
             if !most.is_empty() {
                 let window = Duration::try_from_secs_f64(policy.window_seconds);
                 let window = window.map_err(record_fault)?.saturating_add(RATE_WINDOW_MARGIN);
-                let limits = Limits { most, window: Some(window) };
+                let limits = Limits { maximum: most, window: Some(window) };
                 let name = format!("rate-{index}");
                 rates.window = Some(pool(run, &name, limits, Amounts::new())?);
             }

@@ -23,7 +23,7 @@ pub(crate) struct StepSnapshots {
     meter: Arc<Meter>,
     stepped: Box<dyn Fn(u64) + Send + Sync>,
     /// The last step with a snapshot.
-    kept: Mutex<u64>,
+    last_snapshot_step: Mutex<u64>,
 }
 
 impl StepSnapshots {
@@ -35,12 +35,19 @@ impl StepSnapshots {
         stepped: Box<dyn Fn(u64) + Send + Sync>,
         kept: u64,
     ) -> Arc<Self> {
-        Arc::new(Self { recorder, handle, workdir, meter, stepped, kept: Mutex::new(kept) })
+        Arc::new(Self {
+            recorder,
+            handle,
+            workdir,
+            meter,
+            stepped,
+            last_snapshot_step: Mutex::new(kept),
+        })
     }
 
     /// Takes the last step's snapshot, unless there already is one.
     pub(crate) async fn end_step(&self) -> Result<(), Fault> {
-        let mut kept = self.kept.lock().await;
+        let mut kept = self.last_snapshot_step.lock().await;
         let step = self.meter.steps();
         if step > *kept {
             self.recorder.snapshot(&self.handle, &self.workdir, false).await?;
@@ -58,7 +65,7 @@ impl StepSnapshots {
     /// that was taken for that request is then the last one, so the client's changes after the
     /// rejection do not count.
     pub(crate) async fn finish(&self, frozen: bool) -> Result<Arc<Tree>, Fault> {
-        let mut kept = self.kept.lock().await;
+        let mut kept = self.last_snapshot_step.lock().await;
         let step = self.meter.steps();
         let known = step > 0 && *kept == step;
         let must_look = self.recorder.mark_last_snapshot().await;
@@ -93,7 +100,7 @@ impl ExchangeSink for StepSnapshots {
     async fn record_event(&self, step: u64, event: Event) -> Result<(), Fault> {
         if let Event::ModelAttempted { queued_seconds, .. } = &event {
             // A back-off reports its duration at its start, through `report_wait`.
-            self.recorder.report(ActivityUpdate::Waited(*queued_seconds));
+            self.recorder.report_activity(ActivityUpdate::Waited(*queued_seconds));
         }
         let answered = matches!(event, Event::ModelAnswered { .. });
         self.recorder.append_at(step, event).await?;
@@ -108,6 +115,6 @@ impl ExchangeSink for StepSnapshots {
     }
 
     fn report_wait(&self, waiting: WaitNotice) {
-        self.recorder.report(ActivityUpdate::Waits(waiting));
+        self.recorder.report_activity(ActivityUpdate::Waits(waiting));
     }
 }

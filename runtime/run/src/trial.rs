@@ -81,7 +81,7 @@ async fn run_missing_parts(
         return Ok(Some(TrialEnd { outcome: outcome.clone(), verdict: Some(verdict) }));
     }
     let backend = context.backend(arm.sandbox.kind)?;
-    let built = context.environments.has(backend.as_ref(), &planned.task).await;
+    let built = context.environments.is_built(backend.as_ref(), &planned.task).await;
     // A halted trial is neither run nor graded.
     if context.halts.hold_back_if_halted(affected, built) {
         return Ok(None);
@@ -166,8 +166,11 @@ async fn drive_with_retries(trial: TrialRun<'_>) -> Result<Outcome, Fault> {
             past = Some(restart_fork(context, dir, number)?);
         }
         done += 1;
-        let start =
-            TryStart { number, past: past.as_ref(), started_again: started_again.as_deref() };
+        let start = TryStart {
+            number,
+            resume_point: past.as_ref(),
+            restart_reason: started_again.as_deref(),
+        };
         let tried = run_try(trial, start).await;
         let fault = match tried {
             Ok(outcome) => {
@@ -299,7 +302,7 @@ fn resume_state(
     let (trial, name) = (id.clone(), arm.name.clone());
     match read {
         Ok(past) if resumable || past.steps.is_empty() => {
-            let step = past.whole_steps;
+            let step = past.complete_steps;
             context.send_progress(Progress::Resumed { trial, arm: name, step });
             Ok((Some(past), None))
         }
@@ -339,14 +342,14 @@ fn is_halted(context: &RunContext, arm: &Arm) -> Result<bool, Fault> {
 struct TryStart<'a> {
     number: u32,
     /// The interrupted try that this try continues.
-    past: Option<&'a ResumePoint>,
+    resume_point: Option<&'a ResumePoint>,
     /// Why this try does not continue an earlier one.
-    started_again: Option<&'a str>,
+    restart_reason: Option<&'a str>,
 }
 
 async fn run_try(trial: TrialRun<'_>, start: TryStart<'_>) -> Result<Outcome, Fault> {
     let TrialRun { context, id, planned, arm, dir, .. } = trial;
-    let TryStart { number, past, started_again } = start;
+    let TryStart { number, resume_point: past, restart_reason: started_again } = start;
     let TrialEnvironment { planned, environment, findings: leak_check } =
         context.environment(id, planned, arm).await?;
     let task = &planned.task;
@@ -364,9 +367,9 @@ async fn run_try(trial: TrialRun<'_>, start: TryStart<'_>) -> Result<Outcome, Fa
         number,
         environment: &environment,
         leak_check: &leak_check,
-        own: own.as_ref(),
-        past,
-        started_again,
+        program_sandbox: own.as_ref(),
+        resume_point: past,
+        restart_reason: started_again,
     }
     .run()
     .await

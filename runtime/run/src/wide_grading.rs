@@ -33,12 +33,12 @@ pub(crate) async fn add_wide(
         return Ok(());
     }
     let _share = handle.reserve_capacity().await?;
-    let frozen = context.frozen.suite(handle, task, options).await?;
+    let frozen = context.frozen.passing_suite(handle, task, options).await?;
     if frozen.is_empty() {
         return Ok(());
     }
     let widened = with_whole_suite(task, options, frozen);
-    let options = GradeOptions { frozen: None, ..options.clone() };
+    let options = GradeOptions { frozen_ids: None, ..options.clone() };
     let wide = handle.grade_strict(&widened, patch, &options).await?;
     graded.log.extend_from_slice(b"\n===== the whole suite =====\n");
     graded.log.extend_from_slice(&wide.log);

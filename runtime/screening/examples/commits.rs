@@ -82,7 +82,7 @@ fn screen_commit(clone: &Path, commit: &str) -> Result<Option<ScreenedCommit>, B
         before: &before,
         owned: &owned,
         judged_by_pytest: true,
-        screened: &|path: &str| !is_test_path(path),
+        is_screened: &|path: &str| !is_test_path(path),
     };
     let begun = Instant::now();
     let found = screen(&input)?;

@@ -260,7 +260,7 @@ impl Rules {
     }
 
     /// Whether a rule restricts the uses of a value.
-    pub(crate) fn is_held(&self, path: &str) -> bool {
+    pub(crate) fn is_restricted(&self, path: &str) -> bool {
         self.held.is_match(path)
     }
 
@@ -276,7 +276,7 @@ impl Rules {
     }
 
     /// Whether a dotted name may evaluate to any module, such as `importlib.import_module()`.
-    pub(crate) fn may_be_any_module(&self, path: &str) -> bool {
+    pub(crate) fn may_evaluate_to_any_module(&self, path: &str) -> bool {
         self.any_module.is_match(path)
     }
 

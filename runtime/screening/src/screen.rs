@@ -71,7 +71,7 @@ pub struct ScreeningInput<'a> {
     pub judged_by_pytest: bool,
     /// Returns whether to screen a path. Test files need no screening, because grading restores
     /// them.
-    pub screened: &'a (dyn Fn(&str) -> bool + Sync),
+    pub is_screened: &'a (dyn Fn(&str) -> bool + Sync),
 }
 
 /// Screens a patch. A patch that does not apply has no findings, because grading rejects it anyway.
@@ -122,7 +122,9 @@ fn screen_files(
     let mut found = Vec::new();
     let mut not_screened = Vec::new();
     for (path, bytes) in after {
-        if !(input.screened)(path) || original_bytes(input.before, path) == Some(bytes.as_slice()) {
+        if !(input.is_screened)(path)
+            || original_bytes(input.before, path) == Some(bytes.as_slice())
+        {
             continue;
         }
         let (hits, is_screened) = hits_of(path.as_str(), bytes.as_slice(), &exports);

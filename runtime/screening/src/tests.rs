@@ -49,7 +49,7 @@ fn findings_in(path: &str, old: &str, added: &str, gold: Option<&str>) -> Vec<Fi
         before: &before,
         owned: &owned,
         judged_by_pytest: false,
-        screened: &screened,
+        is_screened: &screened,
     };
     screen(&input).unwrap().findings
 }
@@ -758,7 +758,7 @@ fn latin_1_names_are_resolved() {
         before: &before,
         owned: &owned,
         judged_by_pytest: false,
-        screened: &screened,
+        is_screened: &screened,
     };
     let found = screen(&input).unwrap().findings;
     let rules: Vec<&str> = found.iter().map(|finding| finding.rule.as_str()).collect();
@@ -827,7 +827,7 @@ fn violated_rules_of_files(files: &[(&str, &str)]) -> BTreeSet<String> {
         before: &before,
         owned: &owned,
         judged_by_pytest: false,
-        screened: &screened,
+        is_screened: &screened,
     };
     screen(&input).unwrap().findings.into_iter().map(|finding| finding.rule).collect()
 }
@@ -959,7 +959,7 @@ fn file_in_unsupported_language_is_listed_as_not_screened() {
         before: &before,
         owned: &owned,
         judged_by_pytest: false,
-        screened: &screened,
+        is_screened: &screened,
     };
     let screening = screen(&input).unwrap();
     assert_eq!((screening.findings.len(), screening.not_screened), (0, vec!["src/a.zig".into()]));

@@ -47,7 +47,7 @@ pub async fn apply_patch(
 ) -> Result<Vec<RawPath>, ApplyError> {
     let resolve: Resolve = |patch, current| {
         let changes = patch.resolve(current)?;
-        Ok(ResolvedPatch { changes, left_out: Vec::new() })
+        Ok(ResolvedPatch { changes, skipped_parts: Vec::new() })
     };
     Ok(apply_changes(handle, workdir, patch, owner, resolve).await?.paths)
 }
@@ -88,7 +88,7 @@ async fn apply_changes(
             }
         }
     }
-    let ResolvedPatch { mut changes, left_out } =
+    let ResolvedPatch { mut changes, skipped_parts: left_out } =
         resolve(&patch, &|path| current.get(path).cloned())?;
     changes.sort_by_key(|change| !matches!(change, Change::Remove { .. }));
     let mut changed = Vec::with_capacity(changes.len());

@@ -51,15 +51,15 @@ fn owner_line(task: &Task) -> Option<String> {
     let (user, home) = (task.user.as_deref()?, task.user_home()?);
     let values = [("user", user), ("home", home.as_str()), ("work", task.workdir.as_str())];
     let values = values.map(|(name, value)| format!("{name}={}", shell_word(value)));
-    let then = if task.should_chown_folders() { GIVE_FOLDERS } else { MAKE_HOME };
-    Some(format!("{}; {FIND_USER}{then}", values.join("; ")))
+    let then = if task.should_chown_folders() { CHOWN_DIRS_SCRIPT } else { CREATE_HOME_SCRIPT };
+    Some(format!("{}; {FIND_USER_SCRIPT}{then}", values.join("; ")))
 }
 
 /// Shell code that looks up the user's group, number and home directory in `/etc/passwd`. If the
 /// user has an entry, its group is used, and the home directory that commands use becomes a link to
 /// the user's own. A number without an entry is also used as the group, as when commands run. For a
 /// name without an entry, nothing is done here: the check of the task's user reports the error.
-const FIND_USER: &str = r#"name="${user%%:*}"; group="$name"; number=; own=; \
+const FIND_USER_SCRIPT: &str = r#"name="${user%%:*}"; group="$name"; number=; own=; \
 if [ -f /etc/passwd ]; then while IFS=: read -r login _ uid gid _ dir _; do \
 if [ "$login" = "$name" ] || [ "$uid" = "$name" ]; then group="$gid"; number="$uid"; own="$dir"; break; fi; \
 done </etc/passwd; fi; \
@@ -69,7 +69,7 @@ case "$user" in *:*) group="${user#*:}" ;; esac; \
 
 /// Shell code that gives the directories to the user. It also makes them writable, because a source
 /// on a read-only share may contain directories that only root can write to.
-const GIVE_FOLDERS: &str = r#"of() { ls -ldn "$1" 2>/dev/null | { read -r _ _ owner _; echo "$owner"; }; }; \
+const CHOWN_DIRS_SCRIPT: &str = r#"of() { ls -ldn "$1" 2>/dev/null | { read -r _ _ owner _; echo "$owner"; }; }; \
 mkdir -p "$work" && \
 if [ -n "$number" ] && [ -d "$own/." ] && [ "$(of "$own/.")" = "$number" ] && [ ! -e "$home" ]; \
 then mkdir -p "${home%/*}" && ln -s "$own" "$home"; \
@@ -77,7 +77,7 @@ else mkdir -p "$home" && chown -R -h "$name:$group" "$home"; fi && \
 chown -R -h "$name:$group" "$work" && chmod -R u+rwX "$work""#;
 
 /// Shell code that creates missing directories. Existing ones stay as they are in the image.
-const MAKE_HOME: &str = r#"mkdir -p "$work"; [ -e "$home" ] || \
+const CREATE_HOME_SCRIPT: &str = r#"mkdir -p "$work"; [ -e "$home" ] || \
 if [ -n "$number" ] && [ -d "$own/." ]; then mkdir -p "${home%/*}" && ln -s "$own" "$home"; \
 else mkdir -p "$home" && chown -h "$name:$group" "$home"; fi"#;
 

@@ -10,7 +10,7 @@ use proctor_sandbox_api::wire::RawPath;
 pub struct HiddenCopies {
     /// The removed copies, as sentences for the record.
     pub removed: Vec<String>,
-    pub lent: Vec<ProvidedModule>,
+    pub provided_modules: Vec<ProvidedModule>,
     pub kept: Vec<KeptCopy>,
     pub(crate) copies: Vec<RawPath>,
     pub(crate) leaks: Vec<RawPath>,

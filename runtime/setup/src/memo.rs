@@ -26,7 +26,7 @@ impl<K: Ord, V: Clone> Memo<K, V> {
     pub async fn get_or_compute(
         &self,
         key: K,
-        may_pass: impl Fn(&Fault) -> bool,
+        is_transient: impl Fn(&Fault) -> bool,
         work: impl AsyncFnOnce() -> Result<V, Fault>,
     ) -> Result<V, Fault> {
         let cell = Arc::clone(self.0.lock().await.entry(key).or_default());
@@ -35,7 +35,7 @@ impl<K: Ord, V: Clone> Memo<K, V> {
             return kept.clone();
         }
         let done = work().await;
-        if !done.as_ref().is_err_and(may_pass) {
+        if !done.as_ref().is_err_and(is_transient) {
             *kept = Some(done.clone());
         }
         done
@@ -49,7 +49,7 @@ impl<K: Ord, V: Clone> Memo<K, V> {
     }
 
     /// Whether there is a value for this key.
-    pub async fn has(&self, key: &K) -> bool {
+    pub async fn contains(&self, key: &K) -> bool {
         self.get_cached(key).await.is_some()
     }
 
@@ -83,16 +83,16 @@ mod tests {
         };
         let passing = Fault::new(Layer::Environment, "away").cause(Cause::Unreachable);
         assert_eq!(work(Err(passing.clone())).await, Err(passing));
-        assert!(!memo.has(&"k").await);
+        assert!(!memo.contains(&"k").await);
         let (first, second) = tokio::join!(work(Ok(1)), work(Ok(2)));
         assert_eq!((first, second), (Ok(1), Ok(1)));
         assert_eq!(done.load(Ordering::Relaxed), 2);
-        assert!(memo.has(&"k").await);
+        assert!(memo.contains(&"k").await);
 
         memo.forget(&"k").await;
         let lasting = Fault::new(Layer::Environment, "not there").cause(Cause::Missing);
         assert_eq!(work(Err(lasting.clone())).await, Err(lasting.clone()));
         assert_eq!(work(Ok(3)).await, Err(lasting));
-        assert!(!memo.has(&"k").await);
+        assert!(!memo.contains(&"k").await);
     }
 }

@@ -75,7 +75,7 @@ impl Preparation<'_> {
                 Action::Remove => going.push(leak),
                 Action::Lend => {
                     going.push(leak);
-                    hidden.lent.extend(
+                    hidden.provided_modules.extend(
                         leak.remove
                             .clone()
                             .map(|place| ProvidedModule { place, files: BTreeMap::new() }),
@@ -188,7 +188,7 @@ impl Preparation<'_> {
     ) -> Result<HiddenCopies, Fault> {
         let (task, findings) = (self.task, self.findings);
         let mut left = MAX_PROVIDED_BYTES;
-        for lent in &mut hidden.lent {
+        for lent in &mut hidden.provided_modules {
             let on_host = findings.host_paths(task).contains(&lent.place);
             lent.files = match on_host {
                 true => read_host_module(&lent.place, &mut left),

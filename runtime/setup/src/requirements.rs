@@ -39,11 +39,11 @@ pub async fn check_workdir_and_user(handle: &SandboxHandle, task: &Task) -> Resu
     if !task.should_chown_folders() {
         return Ok(());
     }
-    check_owned(handle, task).await
+    check_ownership(handle, task).await
 }
 
 /// Checks that the task's user owns the work directory and the home directory.
-async fn check_owned(handle: &SandboxHandle, task: &Task) -> Result<(), Fault> {
+async fn check_ownership(handle: &SandboxHandle, task: &Task) -> Result<(), Fault> {
     let (Some(user), Some(home)) = (&task.user, task.user_home()) else { return Ok(()) };
     let line = r#"[ -O . ] && [ -w . ] && [ -O "$HOME/." ] && [ -w "$HOME/." ]"#;
     let mut command = Command::shell(line).cwd(task.workdir.as_str()).env("HOME", home.as_str());

@@ -18,7 +18,7 @@ const MIN_RESAMPLED_CLUSTERS: usize = 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
     /// Proportions in [0, 1] and their differences in [-1, 1].
-    Share,
+    Proportion,
     /// Counts, dollars, seconds.
     Amount,
 }
@@ -46,7 +46,7 @@ pub fn mean_interval(values: &[f64], scale: Scale, level: f64) -> Option<Interva
     let clusters: Vec<Vec<f64>> = values.iter().map(|value| vec![*value]).collect();
     let clusters = sorted_clusters(&clusters);
     bootstrap_interval(&clusters, level).or_else(|| match scale {
-        Scale::Share => {
+        Scale::Proportion => {
             wilson(clusters.iter().map(|one| one.0).sum(), clusters.len() as f64, level)
         }
         Scale::Amount => student_interval(&clusters, level),
@@ -109,7 +109,7 @@ pub fn adjusted_interval(
 
 fn clamp_to_scale([lower, upper]: Interval, scale: Scale) -> Interval {
     match scale {
-        Scale::Share => [lower.max(-1.0), upper.min(1.0)],
+        Scale::Proportion => [lower.max(-1.0), upper.min(1.0)],
         Scale::Amount => [lower, upper],
     }
 }
@@ -148,7 +148,7 @@ fn bootstrap_interval(clusters: &[Cluster], level: f64) -> Option<Interval> {
 
 fn closed_form_interval(clusters: &[Cluster], scale: Scale, level: f64) -> Option<Interval> {
     match scale {
-        Scale::Share => Some(bonett_price_interval(clusters, level)),
+        Scale::Proportion => Some(bonett_price_interval(clusters, level)),
         Scale::Amount => student_interval(clusters, level),
     }
 }

@@ -45,7 +45,7 @@ impl PowerTarget {
 /// Returns the power of McNemar's exact test on this many tasks if exactly one arm resolves the
 /// fraction `discordant` of the tasks, and the arms' rates differ by `difference`.
 pub fn mcnemar_power(tasks: u64, difference: f64, discordant: f64, alpha: f64) -> f64 {
-    ExactTest { alpha, cuts: Vec::new() }.power(tasks, difference, discordant)
+    ExactTest { alpha, critical_values: Vec::new() }.power(tasks, difference, discordant)
 }
 
 /// Returns the number of tasks that McNemar's exact test needs to detect `difference` if the arms
@@ -55,7 +55,7 @@ pub fn mcnemar_power(tasks: u64, difference: f64, discordant: f64, alpha: f64) -
 pub fn mcnemar_tasks_needed(difference: f64, discordant: f64, wanted: PowerTarget) -> Option<u64> {
     let d = difference.abs();
     let possible = d > 0.0 && d <= discordant && discordant <= 1.0;
-    let mut test = ExactTest { alpha: wanted.alpha, cuts: Vec::new() };
+    let mut test = ExactTest { alpha: wanted.alpha, critical_values: Vec::new() };
     let tasks = possible.then(|| test.tasks_needed(d, discordant, wanted))?;
     (tasks as f64 <= MAX_TASKS).then_some(tasks)
 }
@@ -68,7 +68,7 @@ pub fn mcnemar_detectable_difference(
     discordant: f64,
     wanted: PowerTarget,
 ) -> Option<f64> {
-    let mut test = ExactTest { alpha: wanted.alpha, cuts: Vec::new() };
+    let mut test = ExactTest { alpha: wanted.alpha, critical_values: Vec::new() };
     let mut shows = |difference: f64| match tasks {
         ..=MAX_SUMMED_TASKS => test.power(tasks, difference, discordant) >= wanted.power,
         _ => connor_tasks(difference, discordant, wanted) <= tasks as f64,
@@ -95,7 +95,7 @@ fn bisect_smallest(mut low: f64, mut high: f64, mut shows: impl FnMut(f64) -> bo
 /// detected.
 pub fn detectable_difference(tasks: u64, disagreement: f64, wanted: PowerTarget) -> Option<f64> {
     mcnemar_detectable_difference(tasks, disagreement, wanted).or_else(|| {
-        let mut test = ExactTest { alpha: wanted.alpha, cuts: Vec::new() };
+        let mut test = ExactTest { alpha: wanted.alpha, critical_values: Vec::new() };
         let mut shows = |difference: f64| test.power(tasks, difference, difference) >= wanted.power;
         shows(1.0).then(|| bisect_smallest(disagreement, 1.0, shows))
     })
@@ -113,7 +113,7 @@ struct ExactTest {
     alpha: f64,
     /// Cached critical values by number of discordant tasks: the largest number of tasks favoring
     /// the losing arm at which the test is still significant.
-    cuts: Vec<Option<u64>>,
+    critical_values: Vec<Option<u64>>,
 }
 
 impl ExactTest {
@@ -161,17 +161,17 @@ impl ExactTest {
     /// Returns the largest number of tasks favoring the losing arm, out of this many discordant
     /// tasks, at which the test is still significant. Returns `None` if there is none.
     fn critical_value(&mut self, count: u64) -> Option<u64> {
-        while self.cuts.len() as u64 <= count {
-            let next = self.cuts.len() as u64;
-            let before = self.cuts.last().copied().flatten();
+        while self.critical_values.len() as u64 <= count {
+            let next = self.critical_values.len() as u64;
+            let before = self.critical_values.last().copied().flatten();
             // With one more task, the critical value stays the same or grows by one.
             let more = before.map_or(0, |cut| cut + 1);
             let calls =
                 |cut: u64| 2 * cut < next && crate::mcnemar_exact(cut, next - cut) < self.alpha;
             let cut = if calls(more) { Some(more) } else { before };
-            self.cuts.push(cut);
+            self.critical_values.push(cut);
         }
-        self.cuts.get(count as usize).copied().flatten()
+        self.critical_values.get(count as usize).copied().flatten()
     }
 }
 

@@ -55,7 +55,7 @@ pub fn rank_agreement(
     nested: bool,
     level: f64,
 ) -> Option<RankAgreement> {
-    let (a, b) = (in_order(a), in_order(b));
+    let (a, b) = (sorted_rows(a), sorted_rows(b));
     let tau = tau_of_means(&as_slices(&a), &as_slices(&b), nested)?;
     let scores = |set: f64, rows: &[Vec<f64>]| -> Vec<Cluster> {
         rows.iter().flatten().map(|score| (*score, set)).collect()
@@ -79,7 +79,7 @@ pub fn rank_agreement(
 }
 
 /// Returns the rows in an order that does not depend on the input order.
-fn in_order(rows: &[Vec<f64>]) -> Vec<Vec<f64>> {
+fn sorted_rows(rows: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let mut rows = rows.to_vec();
     rows.sort_by(|a, b| {
         let scores = a.iter().zip(b).map(|(one, other)| one.total_cmp(other));

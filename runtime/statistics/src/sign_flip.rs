@@ -29,18 +29,18 @@ pub(crate) fn sign_flip_p_value(values: &[f64]) -> f64 {
         return 1.0;
     }
     let share = if values.len() <= MAX_COUNTED_VALUES {
-        share_by_counting(&values, observed, size)
+        fraction_by_counting(&values, observed, size)
     } else if let Some(steps) = to_common_grid(&values, largest) {
-        share_by_convolution(&steps)
+        fraction_by_convolution(&steps)
     } else {
-        share_by_convolution(&round_to_grid(&values, size))
+        fraction_by_convolution(&round_to_grid(&values, size))
     };
     // A probability below the smallest float is still greater than zero.
     (2.0 * share).clamp(f64::MIN_POSITIVE, 1.0)
 }
 
 /// Returns the fraction of patterns with at least the observed sum, using the sums of both halves.
-fn share_by_counting(values: &[f64], observed: f64, size: f64) -> f64 {
+fn fraction_by_counting(values: &[f64], observed: f64, size: f64) -> f64 {
     let (first, second) = values.split_at(values.len() / 2);
     let (first, second) = (pattern_sums(first), pattern_sums(second));
     let mut hits = 0_u64;
@@ -90,7 +90,7 @@ fn round_to_grid(values: &[f64], size: f64) -> Vec<i64> {
 
 /// Returns the fraction of patterns with at least the observed sum. Uses convolution to compute the
 /// distribution of the sum of the values with a negative sign, up to the largest sum that counts.
-fn share_by_convolution(steps: &[i64]) -> f64 {
+fn fraction_by_convolution(steps: &[i64]) -> f64 {
     let observed = steps.iter().sum::<i64>().unsigned_abs();
     if observed == 0 {
         return 0.5;
@@ -167,9 +167,9 @@ mod tests {
             }
             // Any scale works as long as the values are on the grid.
             let steps = to_common_grid(&values, 4.0 / denominator).unwrap();
-            let by_steps = share_by_convolution(&steps);
+            let by_steps = fraction_by_convolution(&steps);
             assert!(
-                (by_steps - share_by_counting(&values, observed, size)).abs() < 1e-12,
+                (by_steps - fraction_by_counting(&values, observed, size)).abs() < 1e-12,
                 "{values:?}"
             );
         }
@@ -182,8 +182,8 @@ mod tests {
             let values: Vec<f64> = (0..24).map(|_| rng.f64() - 0.35).collect();
             let size: f64 = values.iter().map(|value| value.abs()).sum();
             let observed = values.iter().sum::<f64>().abs();
-            let exact = share_by_counting(&values, observed, size);
-            let near = share_by_convolution(&round_to_grid(&values, size));
+            let exact = fraction_by_counting(&values, observed, size);
+            let near = fraction_by_convolution(&round_to_grid(&values, size));
             assert!((near - exact).abs() <= 0.01 * exact + 1e-6, "{near} {exact}");
         }
     }

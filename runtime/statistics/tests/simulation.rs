@@ -17,7 +17,7 @@ fn is_full_tier() -> bool {
 }
 
 /// Returns the fraction of attempts at a task that an arm resolves.
-fn simulate_resolved_share(rng: &mut Rng, rate: f64, attempts: u32) -> f64 {
+fn simulate_resolved_fraction(rng: &mut Rng, rate: f64, attempts: u32) -> f64 {
     let hits = (0..attempts).filter(|_| rng.f64() < rate).count();
     hits as f64 / f64::from(attempts)
 }
@@ -62,7 +62,7 @@ impl DataKind {
     fn scale(self) -> Scale {
         match self {
             Self::Tokens { .. } | Self::Steps => Scale::Amount,
-            _ => Scale::Share,
+            _ => Scale::Proportion,
         }
     }
 
@@ -82,14 +82,14 @@ impl DataKind {
             Self::Resolved { attempts, better } => {
                 let rate = 0.8 * rng.f64();
                 vec![
-                    simulate_resolved_share(rng, rate + better, attempts)
-                        - simulate_resolved_share(rng, rate, attempts),
+                    simulate_resolved_fraction(rng, rate + better, attempts)
+                        - simulate_resolved_fraction(rng, rate, attempts),
                 ]
             }
             Self::Sparse { attempts, a, b } => {
                 vec![
-                    simulate_resolved_share(rng, a, attempts)
-                        - simulate_resolved_share(rng, b, attempts),
+                    simulate_resolved_fraction(rng, a, attempts)
+                        - simulate_resolved_fraction(rng, b, attempts),
                 ]
             }
             Self::Passed { better } => {
@@ -113,8 +113,8 @@ impl DataKind {
                 let own = 0.15 * normal(rng);
                 let tasks = rng.usize(1..15);
                 let one = |rng: &mut Rng| {
-                    simulate_resolved_share(rng, 0.4 + own, 1)
-                        - simulate_resolved_share(rng, 0.4 - own, 1)
+                    simulate_resolved_fraction(rng, 0.4 + own, 1)
+                        - simulate_resolved_fraction(rng, 0.4 - own, 1)
                 };
                 (0..tasks).map(|_| one(rng)).collect()
             }
@@ -223,7 +223,7 @@ fn holm_bounds_false_differences_between_equal_arms() {
                 .map(|_| {
                     rates
                         .iter()
-                        .map(|rate| simulate_resolved_share(&mut rng, *rate, attempts))
+                        .map(|rate| simulate_resolved_fraction(&mut rng, *rate, attempts))
                         .collect()
                 })
                 .collect();
@@ -315,7 +315,7 @@ fn tasks_for_mean_difference_reach_the_intended_power() {
             draw if draw < 0.3 => (0.5, 0.5),
             _ => (0.0, 0.0),
         };
-        simulate_resolved_share(rng, a, 3) - simulate_resolved_share(rng, b, 3)
+        simulate_resolved_fraction(rng, a, 3) - simulate_resolved_fraction(rng, b, 3)
     };
     for (better, comparisons) in [(0.1, 1), (0.1, 6), (0.07, 3)] {
         let wanted = PowerTarget::for_comparisons(comparisons);
@@ -329,7 +329,7 @@ fn tasks_for_mean_difference_reach_the_intended_power() {
         let hits = (0..times).filter(|_| {
             let clusters: Vec<Vec<f64>> =
                 (0..tasks).map(|_| vec![cluster(&mut rng, better)]).collect();
-            let found = paired_bootstrap(&clusters, Scale::Share, CONFIDENCE_LEVEL);
+            let found = paired_bootstrap(&clusters, Scale::Proportion, CONFIDENCE_LEVEL);
             found.is_some_and(|found| found.p_value < wanted.alpha)
         });
         let power = hits.count() as f64 / f64::from(times);

@@ -22,13 +22,15 @@ const BYTE_LEVEL: &str =
 
 /// Counts a model's tokens.
 pub struct Tokenizer {
-    cuts: Vec<Regex>,
+    split_patterns: Vec<Regex>,
     merges: CoreBPE,
 }
 
 impl fmt::Debug for Tokenizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tokenizer").field("cuts", &self.cuts.len()).finish_non_exhaustive()
+        f.debug_struct("Tokenizer")
+            .field("cuts", &self.split_patterns.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -98,12 +100,12 @@ impl Tokenizer {
         }
         let merges =
             CoreBPE::new(ranks, Default::default(), "(?s).+").map_err(|error| error.to_string())?;
-        Ok(Self { cuts, merges })
+        Ok(Self { split_patterns: cuts, merges })
     }
 
     /// Returns the number of tokens in a text.
     pub fn count(&self, text: &str) -> usize {
-        self.count_pieces(text, &self.cuts)
+        self.count_pieces(text, &self.split_patterns)
     }
 
     fn count_pieces(&self, text: &str, cuts: &[Regex]) -> usize {

@@ -167,7 +167,7 @@ const PARSER_MESSAGES: [&str; 11] = [
 ];
 
 /// Types of the values that a parser found: the parser's name, and the name that users know.
-const FOUND_TYPES: [(&str, &str); 12] = [
+const ACTUAL_TYPES: [(&str, &str); 12] = [
     ("string ", "the string "),
     ("integer ", "the number "),
     ("floating point ", "the number "),
@@ -255,7 +255,7 @@ fn type_error<'t>(body: &'t str, mark: &str) -> Option<(&'t str, String)> {
     let at = body.find(mark)?;
     let (found, expected) = body[at + mark.len()..].rsplit_once(", expected ")?;
     let expected = expected.trim_end();
-    let found = FOUND_TYPES
+    let found = ACTUAL_TYPES
         .iter()
         .find_map(|(said, plain)| Some(format!("{plain}{}", found.strip_prefix(said)?)))
         .unwrap_or_else(|| found.to_owned());

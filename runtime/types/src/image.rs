@@ -33,7 +33,7 @@ pub struct ImageInheritance {
     /// unchanged.
     pub user: bool,
     /// The image's `USER`, even if the task sets another one. Absent for root.
-    pub named: Option<String>,
+    pub image_user: Option<String>,
     /// Whether commands start in `/` instead of the work directory, which snapshots cover.
     pub starts_at_root: bool,
 }
@@ -64,9 +64,9 @@ impl Task {
         for (name, value) in &image.env {
             task.env.entry(name.clone()).or_insert_with(|| value.clone());
         }
-        task.from_image.named = image.user.clone().filter(|user| !is_root(user));
-        if task.user.is_none() && task.from_image.named.is_some() {
-            task.user.clone_from(&task.from_image.named);
+        task.from_image.image_user = image.user.clone().filter(|user| !is_root(user));
+        if task.user.is_none() && task.from_image.image_user.is_some() {
+            task.user.clone_from(&task.from_image.image_user);
             task.from_image.user = true;
         }
         if task.workdir.is_empty() {

@@ -77,12 +77,12 @@ impl FailureReason {
         outcome: Option<&Outcome>,
         verdict: Option<&Verdict>,
         patch_bytes: Option<u64>,
-        unasked: bool,
+        not_requested: bool,
     ) -> Option<Self> {
         let Some(verdict) = verdict else {
             // The trial ended without a verdict: grading failed, or the record is corrupt.
             let broken =
-                |ending: &Ending| ending.is_fault() || !(unasked || ending.is_unfinished());
+                |ending: &Ending| ending.is_fault() || !(not_requested || ending.is_unfinished());
             return outcome.filter(|one| broken(&one.ending)).map(|_| Self::Infrastructure);
         };
         if verdict.resolved {

@@ -25,7 +25,7 @@ pub struct AttackRun<'a> {
     tasks: &'a [PlannedTask],
     names: Vec<CertifiedAttack>,
     arms: Vec<Arm>,
-    made: AttackPatches,
+    patches: AttackPatches,
     pack: String,
 }
 
@@ -49,7 +49,7 @@ impl<'a> AttackRun<'a> {
         };
         let arms = names.iter().map(arm).collect();
         let made = create_patches(pack, validated, tasks, &names)?;
-        Ok(Self { tasks, names, arms, made, pack: digest })
+        Ok(Self { tasks, names, arms, patches: made, pack: digest })
     }
 
     /// Returns the arms, one per attack.
@@ -59,7 +59,7 @@ impl<'a> AttackRun<'a> {
 
     /// Returns the number of patches to grade.
     pub fn patch_count(&self) -> usize {
-        self.made.values().flatten().filter(|(_, made)| is_patch(made)).count()
+        self.patches.values().flatten().filter(|(_, made)| is_patch(made)).count()
     }
 
     fn trial_id(&self, task: usize, arm: usize) -> TrialId {
@@ -76,7 +76,7 @@ impl<'a> AttackRun<'a> {
     /// The record cannot be written.
     pub fn record(&self, run: &RunDir) -> Result<BTreeSet<TrialId>, Fault> {
         let mut only = BTreeSet::new();
-        for (task, made) in &self.made {
+        for (task, made) in &self.patches {
             for (arm, made) in made {
                 if let AttackPatch::Patch(patch) = made {
                     record_prediction(
@@ -105,7 +105,7 @@ impl<'a> AttackRun<'a> {
         for (index, planned) in self.tasks.iter().enumerate() {
             let mut environment = None;
             let mut results = BTreeMap::new();
-            for (arm, made) in self.made.get(&index).into_iter().flatten() {
+            for (arm, made) in self.patches.get(&index).into_iter().flatten() {
                 let result = match made {
                     AttackPatch::NotApplicable(why) => AttackResult {
                         not_applicable: Some(why.clone()),

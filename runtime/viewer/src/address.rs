@@ -14,8 +14,8 @@ pub const ARM_DIGITS: usize = 12;
 const MAX_NAME_LENGTH: usize = 200;
 
 /// Returns the first twelve digits of an arm's id.
-pub fn short_arm_id<'a>(found: &PlannedTrial<'a>) -> &'a str {
-    let arm = found.arm.id.as_str();
+pub fn short_arm_id<'a>(planned: &PlannedTrial<'a>) -> &'a str {
+    let arm = planned.arm.id.as_str();
     arm.get(..ARM_DIGITS).unwrap_or(arm)
 }
 
@@ -28,9 +28,9 @@ pub enum AddressForm {
 
 impl AddressForm {
     /// Returns `RUN/TASK/ARM/ATTEMPT`, with the run's number.
-    pub fn trial_address(self, run: usize, found: &PlannedTrial<'_>) -> String {
-        let task = self.encode_name(found.task.task.id.as_str());
-        format!("{run}/{task}/{}/{}", short_arm_id(found), found.attempt)
+    pub fn trial_address(self, run: usize, planned: &PlannedTrial<'_>) -> String {
+        let task = self.encode_name(planned.task.task.id.as_str());
+        format!("{run}/{task}/{}/{}", short_arm_id(planned), planned.attempt)
     }
 
     /// Returns the address of the page that shows a task's trials side by side.
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_names_are_limited_in_length() {
+    fn long_file_names_are_truncated() {
         let (one, other) = ("<".repeat(300), format!("{}>", "<".repeat(299)));
         let names = [one, other].map(|text| AddressForm::File.side_by_side_address(&text));
         assert!(names.iter().all(|name| name.len() < 240) && names[0] != names[1], "{names:?}");

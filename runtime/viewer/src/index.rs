@@ -29,7 +29,7 @@ pub struct JournalIndex {
     lines: usize,
     at: u64,
     /// Offsets and numbers of each step's lines. The first entry belongs to step 0.
-    places: Vec<Vec<(u64, usize)>>,
+    line_positions: Vec<Vec<(u64, usize)>>,
     /// The request whose response has not arrived yet. In the journal, this request still belongs
     /// to the previous step.
     pending: Option<PendingRequest>,
@@ -52,7 +52,7 @@ impl JournalIndex {
             file: fs::metadata(journal).map_or(0, |file| file.ino()),
             lines: 0,
             at: 0,
-            places: Vec::new(),
+            line_positions: Vec::new(),
             pending: None,
             trees: Vec::new(),
             rows: Vec::new(),
@@ -104,13 +104,13 @@ impl JournalIndex {
     fn add_line(&mut self, line: &EventLine) -> Result<(), BadLine> {
         let step = line.step as usize;
         // No journal skips thousands of steps, so a number this large is an error.
-        if step > self.places.len() + self.lines + 1_000 {
+        if step > self.line_positions.len() + self.lines + 1_000 {
             return Ok(());
         }
-        if self.places.len() <= step {
-            self.places.resize_with(step + 1, Vec::new);
+        if self.line_positions.len() <= step {
+            self.line_positions.resize_with(step + 1, Vec::new);
         }
-        let place = (line.at, line.line - 1);
+        let place = (line.offset, line.line - 1);
         if matches!(line.kind.as_str(), "model_asked" | "model_attempted") {
             let at = if line.kind == "model_asked" { line.t_mono } else { self.last };
             let pending = self.pending.get_or_insert_with(|| PendingRequest::starting_at(at));
@@ -125,10 +125,10 @@ impl JournalIndex {
             let number = self.rows.len() as u64 + 1;
             let pending =
                 self.pending.take().unwrap_or_else(|| PendingRequest::starting_at(self.last));
-            self.places[number as usize].extend(pending.places);
+            self.line_positions[number as usize].extend(pending.places);
             self.rows.push(StepRow { number, ..pending.row });
         }
-        self.places[step].push(place);
+        self.line_positions[step].push(place);
         if line.kind == "snapshot_taken" || line.kind == "setup_finished" {
             let taken: SnapshotHashes = line.parse_fields()?;
             self.trees.extend(
@@ -141,7 +141,7 @@ impl JournalIndex {
             return Ok(());
         };
         // Late events, such as the end of a proxy request, don't extend a step.
-        if step == self.places.len() - 1 {
+        if step == self.line_positions.len() - 1 {
             row.seconds = (line.t_mono - row.at).max(row.seconds);
         } else {
             self.last = last;
@@ -151,7 +151,7 @@ impl JournalIndex {
 
     /// Returns a step's lines. Step 0 is everything before the first response.
     pub fn step_lines(&self, number: u64) -> impl Iterator<Item = Result<EventLine, BadLine>> + '_ {
-        let places = self.places.get(number as usize).into_iter().flatten();
+        let places = self.line_positions.get(number as usize).into_iter().flatten();
         let last = number as usize == self.rows.len();
         let unanswered =
             self.pending.iter().filter(move |_| last).flat_map(|pending| &pending.places);
@@ -268,7 +268,7 @@ fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
             let call = summarize_call(&name, &arguments_text(&arguments));
             if !row.did.contains(&call) {
                 row.did.push(call);
-                row.act = hash(&(row.act, &name, arguments.to_string()));
+                row.action_hash = hash(&(row.action_hash, &name, arguments.to_string()));
             }
             row.tests |= runs_tests(&arguments).unwrap_or(false);
         }
@@ -277,7 +277,7 @@ fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
                 ToolResult::parse_line(line)?;
             row.tool_seconds += seconds;
             row.failed |= malformed || exit_status.is_some_and(|status| status != 0);
-            row.seen = hash(&(row.seen, seen));
+            row.result_hash = hash(&(row.result_hash, seen));
         }
         "snapshot_taken" => {
             let SnapshotCounts { changed, removed } = line.parse_fields()?;
@@ -298,7 +298,7 @@ fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
             let ResumePoint { whole_steps } = line.parse_fields()?;
             // These calls run again after the interruption, so discard their results.
             if whole_steps < row.number {
-                (row.tool_seconds, row.failed, row.seen) = (0.0, false, 0);
+                (row.tool_seconds, row.failed, row.result_hash) = (0.0, false, 0);
             }
         }
         _ => {}
@@ -316,7 +316,7 @@ fn add_answer(row: &mut StepRow, answer: &ModelResponse) {
         .iter()
         .map(|call| (call.name.as_str(), call.arguments.as_str()))
         .collect();
-    row.act = if calls.is_empty() { hash(&answer.content) } else { hash(&calls) };
+    row.action_hash = if calls.is_empty() { hash(&answer.content) } else { hash(&calls) };
     row.tests = answer.tool_calls.iter().any(|call| {
         serde_json::from_str(&call.arguments)
             .is_ok_and(|arguments: Value| runs_tests(&arguments).unwrap_or(false))

@@ -78,8 +78,8 @@ pub fn overview(
     }
     match filter.sort.as_str() {
         "task" => groups.sort_by(|a, b| a.task.cmp(b.task)),
-        "least" => groups.sort_by(|a, b| resolved_share(a).total_cmp(&resolved_share(b))),
-        "most" => groups.sort_by(|a, b| resolved_share(b).total_cmp(&resolved_share(a))),
+        "least" => groups.sort_by(|a, b| resolved_fraction(a).total_cmp(&resolved_fraction(b))),
+        "most" => groups.sort_by(|a, b| resolved_fraction(b).total_cmp(&resolved_fraction(a))),
         _ => {}
     }
     let (mut pages, mut on_it) = (1, 0);
@@ -131,7 +131,7 @@ pub fn overview(
     })
 }
 
-fn resolved_share(group: &Group<'_>) -> f64 {
+fn resolved_fraction(group: &Group<'_>) -> f64 {
     group.resolved as f64 / group.count.max(1) as f64
 }
 
@@ -187,7 +187,7 @@ impl FilterCounts {
         // Look up tasks by memory address. With ten thousand trials, this is faster than by name.
         let address = |task: &RunTask| std::ptr::from_ref(task).addr();
         let rows = record.tasks.iter().map(address).zip(0..).collect::<HashMap<_, usize>>();
-        let all = places.iter().zip(&read.report.tasks).zip(&read.begun);
+        let all = places.iter().zip(&read.report.tasks).zip(&read.started);
         for ((found, report), begun) in all {
             let Some(&task) = rows.get(&address(found.task)) else { continue };
             let is_it = |one: &Arm| std::ptr::eq(one, found.arm);
@@ -224,10 +224,10 @@ impl FilterCounts {
         groups
     }
 
-    fn count_cell(&mut self, cell: &MatrixCell, found: &PlannedTrial<'_>) {
+    fn count_cell(&mut self, cell: &MatrixCell, planned: &PlannedTrial<'_>) {
         self.of += 1;
-        *self.of_task.entry(found.task.task.id.to_string()).or_default() += 1;
-        *self.arms.entry(escape_unprintable_line(&found.arm.name)).or_default() += 1;
+        *self.of_task.entry(planned.task.task.id.to_string()).or_default() += 1;
+        *self.arms.entry(escape_unprintable_line(&planned.arm.name)).or_default() += 1;
         *self.words.entry(cell.word).or_default() += 1;
         *self.endings.entry(cell.ending.clone()).or_default() += 1;
         if !cell.reason.is_empty() {
@@ -246,7 +246,7 @@ impl FilterCounts {
 }
 
 fn cell(
-    found: &PlannedTrial<'_>,
+    planned: &PlannedTrial<'_>,
     report: &TaskReport,
     begun: bool,
     run: usize,
@@ -254,8 +254,8 @@ fn cell(
 ) -> MatrixCell {
     let (word, class) = verdict_word(report.resolved);
     MatrixCell {
-        href: form.trial_address(run, found),
-        attempt: found.attempt,
+        href: form.trial_address(run, planned),
+        attempt: planned.attempt,
         word,
         class,
         ending: report
@@ -302,7 +302,7 @@ fn run_state(run: &ViewedRun, read: &RunResults, form: AddressForm) -> Result<Ru
     let mut going_on = Vec::new();
     let mut last = 0.0_f64;
     let all = planned_trials(&run.record);
-    let begun = all.iter().zip(&read.results).zip(&read.begun);
+    let begun = all.iter().zip(&read.results).zip(&read.started);
     let begun = begun.filter(|((_, result), begun)| **begun && result.outcome.is_none());
     for ((found, _), _) in begun.take(MAX_RUNNING_LISTED) {
         if let Some(index) = run.current_index(found)? {

@@ -84,7 +84,7 @@ pub fn read_trial(
         cost_usd: (begun && !spent.unpriced).then_some(spent.cost_usd),
         wall_seconds: outcome.map_or(so_far, |outcome| outcome.wall_seconds),
         limits: format_limits(found),
-        caps: chart_limits(found),
+        chart_limits: chart_limits(found),
         beside: String::new(),
         tests: verdict.map(|verdict| test_lines(verdict, &read_log_tail(&dir))).unwrap_or_default(),
         damage,
@@ -149,7 +149,7 @@ fn test_lines(verdict: &Verdict, log: &str) -> Vec<TestLine> {
 /// Invalid labels are skipped.
 pub fn read_labels(run: &RunDir, found: PlannedTrial<'_>, step: Option<u64>) -> Vec<ShownLabel> {
     let id = found.id();
-    let mut labels = run.labels().standing;
+    let mut labels = run.labels().current;
     labels.retain(|label| label.trial == id && (step.is_none() || label.step == step));
     labels.sort_by_key(|label| label.step);
     let said = labels.into_iter().map(|label| ShownLabel {

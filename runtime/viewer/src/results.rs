@@ -22,7 +22,7 @@ pub struct RunResults {
     pub results: Vec<TrialResult>,
     pub report: Report,
     /// Whether each trial has started.
-    pub begun: Vec<bool>,
+    pub started: Vec<bool>,
     stamps: Vec<FileStamps>,
 }
 
@@ -73,7 +73,7 @@ impl ResultsCache {
         };
         let begun = stamps.iter().map(|stamp| stamp.begun).collect();
         let report = build_report(results.clone());
-        let read = Arc::new(RunResults { results, report, begun, stamps });
+        let read = Arc::new(RunResults { results, report, started: begun, stamps });
         *kept = Some(Arc::clone(&read));
         Ok(read)
     }

@@ -32,7 +32,7 @@ const MAX_PATTERN_BYTES: usize = 1 << 20;
 struct Pattern {
     text: Regex,
     /// A literal text that every matching line contains.
-    part: Option<bytes::Regex>,
+    required_literal: Option<bytes::Regex>,
 }
 
 impl Pattern {
@@ -50,11 +50,11 @@ impl Pattern {
         let part = text.split(is_escaped).max_by_key(|part| part.len()).unwrap_or_default();
         let part = (!is_pattern && !part.is_empty())
             .then(|| bytes::RegexBuilder::new(&regex::escape(part)).case_insensitive(true).build());
-        Ok(Self { text: regex, part: part.transpose()? })
+        Ok(Self { text: regex, required_literal: part.transpose()? })
     }
 
     fn may_match(&self, line: &[u8]) -> bool {
-        self.part.as_ref().is_none_or(|part| part.is_match(line))
+        self.required_literal.as_ref().is_none_or(|part| part.is_match(line))
     }
 
     /// Returns the first match in a text, and the number of further matches.
@@ -131,24 +131,24 @@ pub fn search(runs: &[ViewedRun], query: &Query) -> Result<SearchResults, ViewEr
 }
 
 /// Whether `trial` (`RUN/TASK/ARM/ATTEMPT` without percent-encoding) is the address of this trial.
-fn is_trial_address(trial: &str, run: usize, found: &PlannedTrial<'_>) -> bool {
-    trial == readable_address(run, found)
+fn is_trial_address(trial: &str, run: usize, planned: &PlannedTrial<'_>) -> bool {
+    trial == readable_address(run, planned)
 }
 
 /// Returns a trial's address without percent-encoding, so that people can read it.
-pub fn readable_address(run: usize, found: &PlannedTrial<'_>) -> String {
-    let (task, arm) = (&found.task.task.id, super::address::short_arm_id(found));
-    format!("{run}/{task}/{arm}/{}", found.attempt)
+pub fn readable_address(run: usize, planned: &PlannedTrial<'_>) -> String {
+    let (task, arm) = (&planned.task.task.id, super::address::short_arm_id(planned));
+    format!("{run}/{task}/{arm}/{}", planned.attempt)
 }
 
 /// Returns the address of a search for a test's name within a trial.
-pub fn test_search_address(run: usize, found: &PlannedTrial<'_>, test: &str) -> String {
+pub fn test_search_address(run: usize, planned: &PlannedTrial<'_>, test: &str) -> String {
     let name = test.rsplit("::").next().unwrap_or(test);
     let bare = name.split('[').next().unwrap_or(name);
     format!(
         "search?q={}&trial={}",
         percent_encode(bare),
-        percent_encode(&readable_address(run, found))
+        percent_encode(&readable_address(run, planned))
     )
 }
 

@@ -55,12 +55,12 @@ impl Server {
     }
 
     /// Serves pages until `ended` completes.
-    pub async fn serve(self, ended: impl Future) {
+    pub async fn serve(self, shutdown: impl Future) {
         let Self { site, listener } = self;
         // Reading ten thousand trials takes a while, so start before the home page is requested.
         let ahead = Arc::clone(&site);
         std::thread::spawn(move || ahead.pages.preload());
-        tokio::pin!(ended);
+        tokio::pin!(shutdown);
         loop {
             let stream = tokio::select! {
                 _ = &mut ended => return,
@@ -179,7 +179,7 @@ impl Site {
     fn respond(&self, method: &Method, uri: &Uri, host: Option<&HeaderValue>) -> PageResponse {
         // Prevent DNS rebinding: if a foreign page's host name resolves to this server, the browser
         // sends that name in the `Host` header.
-        if !self.is_own(host) {
+        if !self.is_own_host(host) {
             return PageResponse::plain_text(StatusCode::FORBIDDEN, "unknown host name\n");
         }
         let mut parts = uri.path().trim_start_matches('/').splitn(2, '/');
@@ -206,7 +206,7 @@ impl Site {
         }
     }
 
-    fn is_own(&self, host: Option<&HeaderValue>) -> bool {
+    fn is_own_host(&self, host: Option<&HeaderValue>) -> bool {
         let port = self.address.port();
         let names = ["127.0.0.1", "localhost"].map(|name| format!("{name}:{port}"));
         host.and_then(|host| host.to_str().ok())

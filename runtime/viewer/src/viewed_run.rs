@@ -58,9 +58,10 @@ impl ViewedRun {
     /// Returns a trial's current journal index, or `None` if the trial has not started.
     pub fn current_index(
         &self,
-        found: &PlannedTrial<'_>,
+        planned: &PlannedTrial<'_>,
     ) -> Result<Option<Arc<JournalIndex>>, ViewError> {
-        let journal = RunDir::open_read_only(&self.path)?.trial_dir(&found.id()).trajectory_path();
+        let journal =
+            RunDir::open_read_only(&self.path)?.trial_dir(&planned.id()).trajectory_path();
         let known = {
             let kept = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
             kept.get(&journal).cloned()

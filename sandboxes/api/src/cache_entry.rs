@@ -7,11 +7,11 @@ use std::time::SystemTime;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheEntry {
     /// A human-readable description, such as `layer 0123456789ab`.
-    pub what: String,
+    pub description: String,
     /// Size on disk in bytes.
     pub bytes: u64,
     /// Creation time; `None` if unknown.
-    pub made: Option<SystemTime>,
+    pub created_at: Option<SystemTime>,
     /// The back end's internal name for the entry.
     pub handle: String,
 }

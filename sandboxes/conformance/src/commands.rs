@@ -195,7 +195,7 @@ async fn dropped_conversation_kills_the_command(fixture: &Fixture<'_>) -> Outcom
 }
 
 async fn another_user_is_restricted_by_permissions(fixture: &Fixture<'_>) -> Outcome {
-    fixture.needs("other users")?;
+    fixture.skip_unless_enforced("other users")?;
     let folder = fixture.create_folder().await?;
     let make = format!("chmod 755 {folder}; echo s > {folder}/own; chmod 600 {folder}/own");
     expect_success(&fixture.sh(&make).await?)?;

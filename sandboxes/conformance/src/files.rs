@@ -58,7 +58,7 @@ async fn file_is_read_back(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn write_as_sets_the_owner_of_new_files_and_folders(fixture: &Fixture<'_>) -> Outcome {
-    fixture.needs("other users")?;
+    fixture.skip_unless_enforced("other users")?;
     let folder = fixture.create_folder().await?;
     expect_success(&fixture.sh(&format!("chmod 755 {folder}; echo old > {folder}/old")).await?)?;
     let owner = Some("65534:65534");

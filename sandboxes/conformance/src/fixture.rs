@@ -66,7 +66,7 @@ impl Fixture<'_> {
     }
 
     /// Skips the check if `limit` is listed as not enforced.
-    pub fn needs(&self, limit: &str) -> Outcome {
+    pub fn skip_unless_enforced(&self, limit: &str) -> Outcome {
         match self.enforcement.not_enforced.iter().find(|entry| entry.starts_with(limit)) {
             Some(entry) => Err(CheckError::Skipped(entry.clone())),
             None => Ok(()),

@@ -26,7 +26,7 @@ fn small_limits() -> SandboxSpec {
 }
 
 async fn process_limit_is_enforced(fixture: &Fixture<'_>) -> Outcome {
-    fixture.needs("processes")?;
+    fixture.skip_unless_enforced("processes")?;
     let mut sandbox = fixture.open(small_limits()).await?;
     let program = "import os, time\nn = 0\n\
         try:\n    while n < 500:\n        if os.fork() == 0: time.sleep(60); os._exit(0)\n        n += 1\n\
@@ -43,7 +43,7 @@ async fn process_limit_is_enforced(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn fork_bomb_ends_at_its_time_limit(fixture: &Fixture<'_>) -> Outcome {
-    fixture.needs("processes")?;
+    fixture.skip_unless_enforced("processes")?;
     let mut sandbox = fixture.open(small_limits()).await?;
     let started = Instant::now();
     // The shell must not fork once the bomb is running.
@@ -62,7 +62,7 @@ async fn fork_bomb_ends_at_its_time_limit(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn memory_limit_kills(fixture: &Fixture<'_>) -> Outcome {
-    fixture.needs("memory")?;
+    fixture.skip_unless_enforced("memory")?;
     let mut sandbox = fixture.open(small_limits()).await?;
     let program = "x = bytearray(1 << 30); print(len(x))";
     let done = sandbox.handle().run(Command::new(["python3", "-c", program])).await;
@@ -75,7 +75,7 @@ async fn memory_limit_kills(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn memory_limit_covers_all_processes(fixture: &Fixture<'_>) -> Outcome {
-    fixture.needs("memory")?;
+    fixture.skip_unless_enforced("memory")?;
     let mut sandbox = fixture.open(small_limits()).await?;
     // Each process alone stays far below the limit, but together they exceed it.
     let program = "import subprocess, sys\n\
@@ -95,7 +95,7 @@ async fn memory_limit_covers_all_processes(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn cpu_limit_is_enforced(fixture: &Fixture<'_>) -> Outcome {
-    fixture.needs("cpus")?;
+    fixture.skip_unless_enforced("cpus")?;
     let mut sandbox = fixture.open(SandboxSpec { cpus: 0.25, ..small_limits() }).await?;
     let program = "import time\nend = time.monotonic() + 2\n\
         while time.monotonic() < end: pass\nprint(time.process_time())";
@@ -108,7 +108,7 @@ async fn cpu_limit_is_enforced(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn full_disk_is_reported(fixture: &Fixture<'_>) -> Outcome {
-    fixture.needs("disk")?;
+    fixture.skip_unless_enforced("disk")?;
     let mut sandbox = fixture.open(small_limits()).await?;
     let handle = sandbox.handle();
     let filled = sh(handle, "head -c 200000000 /dev/zero > /var/tmp/fill").await;

@@ -39,7 +39,7 @@ pub struct ResolvedBase {
     /// Identifies the base's content.
     pub digest: String,
     /// The image as `repository@sha256:...`, if it comes from a registry.
-    pub registered: Option<String>,
+    pub registry_digest: Option<String>,
 }
 
 pub async fn resolve(engine: &Engine, base: &Base) -> Result<ResolvedBase, Fault> {
@@ -47,7 +47,7 @@ pub async fn resolve(engine: &Engine, base: &Base) -> Result<ResolvedBase, Fault
         Base::Image(name) => resolve_image(engine, name).await,
         Base::Dockerfile(folder) => {
             let id = build::ensure_image(engine, folder).await?;
-            Ok(ResolvedBase { image: id.clone(), digest: id, registered: None })
+            Ok(ResolvedBase { image: id.clone(), digest: id, registry_digest: None })
         }
         Base::Host => resolve_host(engine).await,
         Base::Folder(path) => {
@@ -126,7 +126,7 @@ async fn find_by_name(engine: &Engine, name: &str) -> Result<Option<ResolvedBase
     let Some(found) = image::inspect(engine, name).await? else { return Ok(None) };
     let Some(id) = found.id else { return Ok(None) };
     let registered = repository_digest(name, &found.repo_digests.unwrap_or_default());
-    Ok(Some(ResolvedBase { image: id.clone(), digest: id, registered }))
+    Ok(Some(ResolvedBase { image: id.clone(), digest: id, registry_digest: registered }))
 }
 
 /// Returns the repository digest for the requested name. An image may have digests from several
@@ -174,7 +174,7 @@ async fn resolve_host(engine: &Engine) -> Result<ResolvedBase, Fault> {
 async fn find_imported(engine: &Engine, digest: &str) -> Result<Option<ResolvedBase>, Fault> {
     let image = tag(digest);
     let found = image::id(engine, &image).await?;
-    Ok(found.map(|_| ResolvedBase { image, digest: digest.to_owned(), registered: None }))
+    Ok(found.map(|_| ResolvedBase { image, digest: digest.to_owned(), registry_digest: None }))
 }
 
 /// Returns the settings of a base's image. Pulls or builds the image if it is missing.
@@ -219,7 +219,7 @@ async fn import(
     imported.map_err(|error| {
         fault::environment_fault(&format!("cannot import {}", from.display()), &error)
     })?;
-    Ok(ResolvedBase { image: tag(digest), digest: digest.to_owned(), registered: None })
+    Ok(ResolvedBase { image: tag(digest), digest: digest.to_owned(), registry_digest: None })
 }
 
 /// Loads an archive created by `docker save`.
@@ -247,7 +247,7 @@ async fn load(engine: &Engine, digest: &str, path: &Path) -> Result<ResolvedBase
     let options = TagImageOptionsBuilder::new().repo(REPOSITORY).tag(&digest[..32]).build();
     let tagged = engine.client.tag_image(name.trim(), Some(options)).await;
     tagged.map_err(|error| fault::environment_fault(&doing, &error))?;
-    Ok(ResolvedBase { image: tag(digest), digest: digest.to_owned(), registered: None })
+    Ok(ResolvedBase { image: tag(digest), digest: digest.to_owned(), registry_digest: None })
 }
 
 fn tag(digest: &str) -> String {

@@ -32,9 +32,9 @@ pub async fn list(engine: &Engine) -> Result<Vec<CacheEntry>, Fault> {
         for tag in &image.repo_tags {
             let Some(rank) = rank(tag) else { continue };
             let kept = CacheEntry {
-                what: format!("docker image {}", shorten_tag(tag)),
+                description: format!("docker image {}", shorten_tag(tag)),
                 bytes: u64::try_from(image.size).unwrap_or(0),
-                made: to_system_time(image.created),
+                created_at: to_system_time(image.created),
                 handle: tag.clone(),
             };
             found.push((rank, kept));
@@ -62,9 +62,9 @@ async fn list_dangling(engine: &Engine) -> Result<Vec<CacheEntry>, Fault> {
         }
         let id = image.id.strip_prefix("sha256:").unwrap_or(&image.id);
         found.push(CacheEntry {
-            what: format!("unnamed docker image {id:.12}"),
+            description: format!("unnamed docker image {id:.12}"),
             bytes: u64::try_from(image.size).unwrap_or(0),
-            made: to_system_time(image.created),
+            created_at: to_system_time(image.created),
             handle: image.id,
         });
     }

@@ -12,12 +12,12 @@ use tokio::runtime::Handle;
 use crate::{engine::Engine, fault};
 
 /// Owns a container. Dropping the guard removes the container in the background.
-pub struct Guard {
+pub struct ContainerGuard {
     engine: Option<Arc<Engine>>,
     id: String,
 }
 
-impl Guard {
+impl ContainerGuard {
     pub fn new(engine: &Arc<Engine>, id: String) -> Self {
         engine.containers.fetch_add(1, Ordering::AcqRel);
         Self { engine: Some(Arc::clone(engine)), id }
@@ -42,7 +42,7 @@ impl Guard {
     }
 }
 
-impl Drop for Guard {
+impl Drop for ContainerGuard {
     fn drop(&mut self) {
         let Some(engine) = self.engine.take() else { return };
         let id = std::mem::take(&mut self.id);

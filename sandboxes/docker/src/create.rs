@@ -23,7 +23,7 @@ use proctor_sandbox_api::{
 use proctor_types::{Cause, Fault, Layer, SandboxSpec};
 
 use crate::{
-    container::Guard,
+    container::ContainerGuard,
     diagnostics::EngineDiagnostics,
     engine::Engine,
     fault, hardening, image, owner,
@@ -54,7 +54,7 @@ const AGENT_THREADS: u64 = 16;
 pub struct OpenContainer {
     pub handle: Arc<SandboxHandle>,
     pub enforcement: Enforcement,
-    pub guard: Guard,
+    pub guard: ContainerGuard,
 }
 
 /// Opens a sandbox in a prepared environment.
@@ -71,7 +71,7 @@ pub async fn open_sandbox(
             "agent_settings: with SELinux, the container's root can set the agent's OOM score";
         enforcement.not_enforced.push(why.to_owned());
     }
-    enforcement.not_enforced.extend(hardening::never_enforced());
+    enforcement.not_enforced.extend(hardening::unenforceable_limits());
     let agent = hardening::entrypoint(&format!("/{AGENT_PATH}"), &engine.without);
     if image::has_host_base(image) && !spec.environment.absent.paths.is_empty() {
         add_overlays(&mut asked, engine.prepare_overlays(spec.environment.absent.clone()).await?)?;
@@ -82,7 +82,7 @@ pub async fn open_sandbox(
         asked.storage_opt = Some(HashMap::from([("size".to_owned(), size)]));
     }
     let guard = match create(engine, image, &spec.purpose, &agent, asked.clone()).await {
-        Err(error) if asked.storage_opt.is_some() && names_quota(&error) => {
+        Err(error) if asked.storage_opt.is_some() && mentions_quota(&error) => {
             engine.quota.store(false, Ordering::Relaxed);
             asked.storage_opt = None;
             create(engine, image, &spec.purpose, &agent, asked).await
@@ -133,7 +133,7 @@ pub async fn open_sandbox(
 /// overlay and removes with the container.
 fn add_overlays(config: &mut HostConfig, cuts: Vec<HostOverlay>) -> Result<(), Fault> {
     for cut in cuts {
-        let (at, marks) = (cut.at.display().to_string(), cut.marks.display().to_string());
+        let (at, marks) = (cut.at.display().to_string(), cut.whiteouts.display().to_string());
         if [&at, &marks].iter().any(|path| path.contains([':', ',', '\\'])) {
             let what = format!(
                 "cannot hide entries of {at}: the engine cannot mount a path with `:`, `,` or `\\`"
@@ -199,7 +199,7 @@ fn add_mounts(config: &mut HostConfig, mounts: &[HostMount], local: bool) -> Res
     Ok(())
 }
 
-fn names_quota(error: &bollard::errors::Error) -> bool {
+fn mentions_quota(error: &bollard::errors::Error) -> bool {
     let words = fault::engine_message(error).to_lowercase();
     ["storage-opt", "storage opt", "quota", "pquota"].iter().any(|sign| words.contains(sign))
 }
@@ -254,7 +254,7 @@ pub async fn create_setup_container(
     engine: &Arc<Engine>,
     image: &str,
     binds: Vec<String>,
-) -> Result<Guard, Fault> {
+) -> Result<ContainerGuard, Fault> {
     let mut config = common_config(image);
     // Use the host's network, so that set-up lines reach registries in the same way as the machine
     // does. A bridge's addresses and rules would differ between engines.
@@ -273,7 +273,7 @@ async fn create(
     purpose: &str,
     agent: &[String],
     host_config: HostConfig,
-) -> Result<(Guard, Vec<String>), bollard::errors::Error> {
+) -> Result<(ContainerGuard, Vec<String>), bollard::errors::Error> {
     let host_network = host_config.network_mode.as_deref() == Some("host");
     let body = ContainerCreateBody {
         image: Some(image.to_owned()),
@@ -301,12 +301,15 @@ async fn create(
     let name = owner::container_name(&engine.lock);
     let options = CreateContainerOptionsBuilder::new().name(&name).build();
     let created = engine.client.create_container(Some(options), body).await?;
-    Ok((Guard::new(engine, created.id), created.warnings))
+    Ok((ContainerGuard::new(engine, created.id), created.warnings))
 }
 
 /// Attaches to the container, starts it, and exchanges hellos with the agent. Attaches first, so
 /// that none of the agent's output is lost.
-pub async fn start(engine: &Arc<Engine>, guard: &Guard) -> Result<Arc<SandboxHandle>, Fault> {
+pub async fn start(
+    engine: &Arc<Engine>,
+    guard: &ContainerGuard,
+) -> Result<Arc<SandboxHandle>, Fault> {
     let options = AttachContainerOptionsBuilder::new()
         .stream(true)
         .stdin(true)

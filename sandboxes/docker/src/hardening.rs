@@ -31,7 +31,7 @@ const AGENT_PROC_PATH: &str = "/proc/1";
 const OOM_SCORE: i64 = 500;
 
 /// Returns entries for the limits that no engine can enforce.
-pub fn never_enforced() -> [String; 2] {
+pub fn unenforceable_limits() -> [String; 2] {
     [
         "inodes: an engine cannot limit the number of files".to_owned(),
         "rations: watches (inotify) and terminals are shared by the whole machine".to_owned(),

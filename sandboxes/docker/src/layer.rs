@@ -12,7 +12,7 @@ use proctor_types::{Fault, sha256_hex};
 
 use crate::{
     base::{self, ResolvedBase},
-    container::Guard,
+    container::ContainerGuard,
     create,
     engine::Engine,
     fault,
@@ -63,7 +63,7 @@ pub async fn prepare(
     let mut prepared = PreparedEnvironment {
         digest: plan.digest.clone(),
         base: plan.base.digest.clone(),
-        image: plan.base.registered.clone(),
+        image: plan.base.registry_digest.clone(),
         handle,
         built: false,
         absent: HiddenPaths::default(),
@@ -95,7 +95,7 @@ async fn build(
     engine: &Arc<Engine>,
     spec: &LayerSpec,
     plan: &LayerPlan,
-    guard: &Guard,
+    guard: &ContainerGuard,
 ) -> Result<(), Fault> {
     let doing = "cannot copy the sandbox agent";
     let agent = tarball::agent_archive().map_err(|error| setup::setup_fault(doing, &error))?;

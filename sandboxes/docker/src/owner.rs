@@ -93,7 +93,7 @@ pub fn is_orphan(labels: &HashMap<String, String>) -> bool {
     let Ok(identity) = identity.parse::<LockIdentity>() else { return false };
     match check_liveness(Path::new(path), Some(&identity)) {
         Liveness::Dead(_) => true,
-        Liveness::Living => false,
+        Liveness::Alive => false,
         Liveness::Unknown(why) => {
             tracing::debug!(why, path, "keeping a container, because its runtime may be alive");
             false

@@ -8,7 +8,7 @@ use proctor_types::{Fault, SandboxCounts};
 use tokio::time::timeout;
 
 use crate::{
-    container::Guard,
+    container::ContainerGuard,
     counts::{self, ContainerRef},
     create::OpenContainer,
 };
@@ -19,7 +19,7 @@ const GRACE: Duration = Duration::from_secs(2);
 pub struct DockerSandbox {
     handle: Arc<SandboxHandle>,
     enforcement: Enforcement,
-    guard: Option<Guard>,
+    guard: Option<ContainerGuard>,
 }
 
 impl DockerSandbox {

@@ -405,7 +405,7 @@ async fn docker_environment_is_listed_and_discarded() {
     };
     assert!(kept.iter().all(is_ours), "{kept:?}");
     let own = kept.iter().find(|kept| kept.handle == prepared.handle).unwrap();
-    assert!(own.bytes > 0 && own.made.is_some());
+    assert!(own.bytes > 0 && own.created_at.is_some());
     let mut sandbox = docker.open(&sandbox_request(&prepared)).await.unwrap();
     assert!(!docker.discard(own).await.unwrap(), "a container still uses the environment");
     assert!(docker.prepare(&spec).await.is_ok_and(|again| !again.built));

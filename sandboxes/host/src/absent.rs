@@ -34,7 +34,7 @@ pub struct HostOverlay {
     /// The host directory, which is also the mount point.
     pub at: PathBuf,
     /// The directory with the whiteouts.
-    pub marks: PathBuf,
+    pub whiteouts: PathBuf,
 }
 
 /// Writes the whiteouts for `absent` to a directory below `store`, unless it already exists.
@@ -79,7 +79,7 @@ pub fn prepare_overlays(store: &Path, absent: &HiddenPaths) -> io::Result<Vec<Ho
     }
     let cut = |(number, at): (usize, &PathBuf)| HostOverlay {
         at: at.clone(),
-        marks: folder.join(number.to_string()),
+        whiteouts: folder.join(number.to_string()),
     };
     Ok(places.keys().enumerate().map(cut).collect())
 }

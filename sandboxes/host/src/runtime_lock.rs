@@ -139,7 +139,7 @@ impl RuntimeLock {
 /// What is known about the runtime that took a lock: whether it is alive or dead.
 #[derive(Debug)]
 pub enum Liveness {
-    Living,
+    Alive,
     Dead(DeadRuntime),
     /// It is not certain that the runtime is dead, so nothing that it owns may be touched. Contains
     /// the reason.
@@ -203,7 +203,7 @@ pub fn check_liveness(path: &Path, identity: Option<&LockIdentity>) -> Liveness 
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             Liveness::Dead(DeadRuntime { name, path: path.to_owned(), file })
         }
-        Err(TryLockError::WouldBlock) => Liveness::Living,
+        Err(TryLockError::WouldBlock) => Liveness::Alive,
         Err(TryLockError::Error(_)) => Liveness::Unknown("its file system does not support locks"),
     }
 }
@@ -232,7 +232,7 @@ pub fn dead_runtimes(folder: &Path) -> io::Result<Vec<DeadRuntime>> {
         }
         match check_liveness(&entry.path(), None) {
             Liveness::Dead(found) => dead.push(found),
-            Liveness::Living => {}
+            Liveness::Alive => {}
             Liveness::Unknown(why) => {
                 tracing::debug!(why, at = %entry.path().display(), "a runtime may be alive");
             }

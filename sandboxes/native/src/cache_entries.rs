@@ -73,9 +73,9 @@ fn is_hex(text: &str, length: usize) -> bool {
 fn cache_entry(kind: &str, name: &str, path: &Path) -> io::Result<CacheEntry> {
     let short = name.rsplit('-').next().unwrap_or(name);
     Ok(CacheEntry {
-        what: format!("native {kind} {short:.12}"),
+        description: format!("native {kind} {short:.12}"),
         bytes: size(path)?,
-        made: fs::symlink_metadata(path)?.modified().ok(),
+        created_at: fs::symlink_metadata(path)?.modified().ok(),
         handle: path.display().to_string(),
     })
 }
@@ -128,7 +128,8 @@ mod tests {
         fs::create_dir_all(&current).unwrap();
         fs::create_dir_all(cache.path().join("agentd-0123456789abcdef")).unwrap();
         let found = list(cache.path()).unwrap();
-        let said: Vec<_> = found.iter().map(|kept| (kept.what.as_str(), kept.bytes)).collect();
+        let said: Vec<_> =
+            found.iter().map(|kept| (kept.description.as_str(), kept.bytes)).collect();
         assert_eq!(said, [("native layer abababababab", 100), ("native agent 0123456789ab", 0)]);
         for kept in &found {
             remove(cache.path(), kept).unwrap();

@@ -51,7 +51,7 @@ pub(crate) struct Group {
     /// end is dropped.
     owner: Option<Arc<Entry>>,
     /// The files to which the sandbox's helper writes its process id to join the groups.
-    pub(crate) procs: Vec<PathBuf>,
+    pub(crate) procs_files: Vec<PathBuf>,
     pub(crate) has_memory: bool,
     pub(crate) has_pids: bool,
     /// Entries for requested limits that are not enforced.
@@ -110,7 +110,7 @@ impl Groups {
         let mut group = Group {
             folders: Vec::new(),
             owner: Some(Arc::clone(owner)),
-            procs: Vec::new(),
+            procs_files: Vec::new(),
             has_memory: false,
             has_pids: false,
             missing: Vec::new(),
@@ -120,7 +120,7 @@ impl Groups {
             if fs::create_dir(&folder).is_err() {
                 continue;
             }
-            group.procs.push(folder.join("cgroup.procs"));
+            group.procs_files.push(folder.join("cgroup.procs"));
             if let Some(limits) = limits {
                 for name in &parent.controllers {
                     match set_limit(parent.version, &folder, name, limits) {

@@ -20,7 +20,7 @@ pub(crate) fn host_mounts() -> (Vec<BindMount>, Vec<RawPath>) {
 /// mount comes after it.
 pub(crate) fn add_overlays(binds: &mut Vec<BindMount>, cuts: &[HostOverlay]) {
     for cut in cuts {
-        let (at, marks) = (to_raw_path(&cut.at), Some(to_raw_path(&cut.marks)));
+        let (at, marks) = (to_raw_path(&cut.at), Some(to_raw_path(&cut.whiteouts)));
         match binds.iter_mut().find(|bind| bind.to == at) {
             Some(bind) => bind.marks = marks,
             None => binds.push(BindMount { from: at.clone(), to: at, marks }),

@@ -210,7 +210,7 @@ impl Backend for Native {
         let extra =
             mounts::mount_binds(&spec.mounts).map_err(|fault| fault.context(&spec.purpose))?;
         let sandbox =
-            self.0.open(&record.base, lower, Kind::Trial(&spec.limits, cuts, extra)).await;
+            self.0.open(&record.base, lower, Purpose::Trial(&spec.limits, cuts, extra)).await;
         let mut sandbox = sandbox.map_err(|fault| fault.context(&spec.purpose))?;
         sandbox.set_archive(archive);
         sandbox.handle().set_image_env(archive::image_settings(&record.base.folder).env);
@@ -253,7 +253,7 @@ impl Backend for Native {
 }
 
 /// What a sandbox is for.
-enum Kind<'a> {
+enum Purpose<'a> {
     /// For a trial. Contains its limits, the overlays that hide entries of host directories, and
     /// the trial's mounts.
     Trial(&'a SandboxSpec, Vec<HostOverlay>, Vec<proctor_wire::BindMount>),
@@ -381,7 +381,8 @@ impl Inner {
                     .cause(Cause::from_io_error(&error))
                 })?;
             let lower = vec![base.folder.clone()];
-            let mut sandbox = self.open(base, lower, Kind::Build(&building, extra.clone())).await?;
+            let mut sandbox =
+                self.open(base, lower, Purpose::Build(&building, extra.clone())).await?;
             let ran = setup_lines::run(sandbox.handle(), spec).await;
             let closed = sandbox.close().await;
             ran.and(closed).map_err(|fault| with_one_user_hint(fault, sandbox.enforcement()))?;
@@ -401,17 +402,17 @@ impl Inner {
         &self,
         base: &ResolvedBase,
         lower: Vec<PathBuf>,
-        kind: Kind<'_>,
+        kind: Purpose<'_>,
     ) -> Result<NativeSandbox, Fault> {
         let number = self.sandboxes.fetch_add(1, Ordering::Relaxed);
         let limits = match &kind {
-            Kind::Trial(limits, ..) => Some(*limits),
-            Kind::Build(..) => None,
+            Purpose::Trial(limits, ..) => Some(*limits),
+            Purpose::Build(..) => None,
         };
         let mut group = self.groups.make(&format!("sandbox-{number}"), limits, &self.entry);
         let (mut binds, covers) =
             if base.host { mounts::host_mounts() } else { Default::default() };
-        if let Kind::Trial(_, cuts, extra) = &kind {
+        if let Purpose::Trial(_, cuts, extra) = &kind {
             mounts::add_overlays(&mut binds, cuts);
             binds.extend(extra.iter().cloned());
         }
@@ -420,14 +421,14 @@ impl Inner {
         let (map, one_user) = ids::map();
         enforcement.not_enforced.extend(one_user);
         let (ids, upper, shm_bytes) = match &kind {
-            Kind::Build(building, _) => {
+            Purpose::Build(building, _) => {
                 let upper = UpperLayer::Folder {
                     upper: to_raw_path(&building.tree()),
                     work: to_raw_path(&building.work()),
                 };
                 (map, upper, 64 << 20)
             }
-            Kind::Trial(limits, ..) => {
+            Purpose::Trial(limits, ..) => {
                 enforcement.not_enforced.append(&mut group.missing);
                 if !group.has_pids && !ids::is_machine_root() {
                     // The kernel counts processes per user namespace, so this limit applies only to
@@ -442,12 +443,12 @@ impl Inner {
                 (map, UpperLayer::Memory { bytes: share.disk_bytes, inodes }, share.shm_bytes)
             }
         };
-        let network = matches!(kind, Kind::Build(..));
-        if let Kind::Build(_, extra) = kind {
+        let network = matches!(kind, Purpose::Build(..));
+        if let Purpose::Build(_, extra) = kind {
             binds.extend(extra);
         }
         let plan = SandboxLayout {
-            cgroups: group.procs.iter().map(|path| to_raw_path(path)).collect(),
+            cgroups: group.procs_files.iter().map(|path| to_raw_path(path)).collect(),
             ids,
             network,
             stage: to_raw_path(&self.cache.join("stage")),

@@ -20,7 +20,7 @@ const GRACE: Duration = Duration::from_secs(2);
 pub(crate) struct NativeSandbox {
     handle: Arc<SandboxHandle>,
     enforcement: Enforcement,
-    held: Option<HostResources>,
+    host_resources: Option<HostResources>,
     /// How long the sandbox waited for its turn to be created.
     waited: Duration,
 }
@@ -59,12 +59,12 @@ impl NativeSandbox {
         held: HostResources,
         waited: Duration,
     ) -> Self {
-        Self { handle, enforcement, held: Some(held), waited }
+        Self { handle, enforcement, host_resources: Some(held), waited }
     }
 
     /// Prevents an archive from being removed until the sandbox has ended.
     pub(crate) fn set_archive(&mut self, archive: Option<Arc<ArchivePin>>) {
-        if let Some(held) = &mut self.held {
+        if let Some(held) = &mut self.host_resources {
             held.archive = archive;
         }
     }
@@ -120,14 +120,15 @@ impl Sandbox for NativeSandbox {
     }
 
     async fn counts(&self) -> SandboxCounts {
-        let of_kernel = self.held.as_ref().map(|held| held.group.counts()).unwrap_or_default();
+        let of_kernel =
+            self.host_resources.as_ref().map(|held| held.group.counts()).unwrap_or_default();
         let SandboxCounts { commands_timed_out, disk_refused, .. } = self.handle.counts();
         let slot_seconds = Some(self.waited.as_secs_f64());
         SandboxCounts { commands_timed_out, disk_refused, slot_seconds, ..of_kernel }
     }
 
     async fn close(&mut self) -> Result<(), Fault> {
-        let Some(held) = self.held.take() else { return Ok(()) };
+        let Some(held) = self.host_resources.take() else { return Ok(()) };
         // Ignore errors: a sandbox that no longer exists doesn't need to shut down.
         let _ = timeout(GRACE, self.handle.shutdown()).await;
         held.release().await
@@ -136,7 +137,7 @@ impl Sandbox for NativeSandbox {
 
 impl Drop for NativeSandbox {
     fn drop(&mut self) {
-        let Some(held) = self.held.take() else { return };
+        let Some(held) = self.host_resources.take() else { return };
         // Wait in a thread for the helper and for the processes in the groups, because the async
         // runtime may be shutting down too.
         let HostResources { mut helper, mut group, archive } = held;

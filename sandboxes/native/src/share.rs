@@ -28,16 +28,16 @@ pub(crate) struct Share {
 /// and finally the agent.
 pub(crate) fn divide_memory(
     limits: &SandboxSpec,
-    memory_is_held: bool,
-    said: &mut Enforcement,
+    memory_is_limited: bool,
+    enforcement: &mut Enforcement,
 ) -> Share {
     let most = limits.memory_mb * 3 / 4;
     let mut disk_mb = limits.disk_mb;
     let mut shm_bytes = SHM_BYTES;
-    if memory_is_held {
+    if memory_is_limited {
         shm_bytes = shm_bytes.min((limits.memory_mb << 20) / 16);
         if disk_mb > most {
-            said.not_enforced.push(format!(
+            enforcement.not_enforced.push(format!(
                 "written files: {most} MiB instead of {disk_mb}, because they count as memory in a native sandbox",
             ));
             disk_mb = most;

@@ -97,13 +97,13 @@ async fn native_attacks_succeed_without_their_defences() {
         return not_run(test, "ROOT", "only root can disable defences");
     }
     let mut withstood = Vec::new();
-    for attack in attacks().iter().filter(|attack| !attack.undone_by.is_empty()) {
+    for attack in attacks().iter().filter(|attack| !attack.prevented_by.is_empty()) {
         let cache = tempfile::tempdir().unwrap();
         let native =
-            Native::new_without_defences(cache.path().to_owned(), attack.undone_by).unwrap();
+            Native::new_without_defences(cache.path().to_owned(), attack.prevented_by).unwrap();
         let environment = prepare_environment(&native).await;
         match run_expecting_success(&native, &environment, attack).await {
-            Ok(why) => eprintln!("{} without {:?}: {why}", attack.name, attack.undone_by),
+            Ok(why) => eprintln!("{} without {:?}: {why}", attack.name, attack.prevented_by),
             Err(why) => withstood.push(why),
         }
     }

@@ -169,7 +169,7 @@ async fn id_range_provides_other_users_and_their_files_can_be_removed() {
     sandbox.close().await.unwrap();
 
     for kept in native.cache_entries().await.unwrap() {
-        assert!(native.discard(&kept).await.unwrap(), "{}", kept.what);
+        assert!(native.discard(&kept).await.unwrap(), "{}", kept.description);
     }
     assert_eq!(names(&layers), [""; 0]);
 }
@@ -330,7 +330,7 @@ async fn image_with_read_only_folders_is_unpacked_without_root() {
     assert!(entry(&*sandbox, "owners:").is_some());
     sandbox.close().await.unwrap();
     for kept in native.cache_entries().await.unwrap() {
-        assert!(native.discard(&kept).await.unwrap(), "{}", kept.what);
+        assert!(native.discard(&kept).await.unwrap(), "{}", kept.description);
     }
     // An archive's lock file is never removed. Otherwise, a process that has just opened it would
     // lock a file that no other process sees.

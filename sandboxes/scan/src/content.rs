@@ -20,9 +20,9 @@ pub struct Scanner<'a> {
     pub limits: ScanLimits,
     pub reply: ScanReply,
     /// Numbers of all windows that were found in text, even if there are too few for a finding.
-    pub met: BTreeSet<u32>,
+    pub found_windows: BTreeSet<u32>,
     /// Packages and repositories that already have a finding. One finding each is enough.
-    wholes: Vec<Vec<u8>>,
+    covered_roots: Vec<Vec<u8>>,
 }
 
 /// Where some content is: the file, and the path inside nested archives.
@@ -46,15 +46,15 @@ impl Location {
 
 impl<'a> Scanner<'a> {
     pub fn new(index: &'a Index, limits: ScanLimits) -> Self {
-        let (reply, met, wholes) = Default::default();
-        Self { index, limits, reply, met, wholes }
+        let (reply, found_windows, covered_roots) = Default::default();
+        Self { index, limits, reply, found_windows, covered_roots }
     }
 
     /// Returns whether the path is in a package or repository that already has a finding.
     pub fn is_covered(&self, path: &[u8]) -> bool {
         let below =
             |whole: &Vec<u8>| path.strip_prefix(&whole[..]).is_some_and(|r| r.starts_with(b"/"));
-        self.wholes.iter().any(below)
+        self.covered_roots.iter().any(below)
     }
 
     /// Scans bytes. Detects their format by the content alone, because a copy may have any name.
@@ -97,7 +97,7 @@ impl<'a> Scanner<'a> {
         if bytes.starts_with(b"b0VIM") || matches!(suffix, b"swp" | b"swo" | b"swn") {
             text::count_reversed_windows(self.index, bytes, &mut tally);
         }
-        self.met.extend(tally.windows());
+        self.found_windows.extend(tally.windows());
         let found = tally.best_text_match(self.index);
         self.add_finding(place, found);
         if self.reply.findings.len() > known {
@@ -143,7 +143,8 @@ impl<'a> Scanner<'a> {
             }
             _ => roots::repository_root(path),
         };
-        self.wholes.extend(whole.filter(|whole| whole.len() < path.len()).map(<[u8]>::to_vec));
+        self.covered_roots
+            .extend(whole.filter(|whole| whole.len() < path.len()).map(<[u8]>::to_vec));
         let Location { path, inside } = place.clone();
         self.reply.findings.push(Finding { path, inside, what });
     }
@@ -172,7 +173,7 @@ impl<'a> Scanner<'a> {
     fn unwrap_expansion(&mut self, expanded: Expansion) -> Vec<u8> {
         match expanded {
             Expansion::Whole(bytes) => bytes,
-            Expansion::Cut(bytes) => {
+            Expansion::Truncated(bytes) => {
                 self.reply.too_large += 1;
                 bytes
             }

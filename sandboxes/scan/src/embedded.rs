@@ -114,7 +114,7 @@ fn expand_stream(
         // separately.
         Method::Bzip2 | Method::Xz | Method::Zstd | Method::Deflate => {
             let expanded = expand(method, bytes, *left);
-            if let Expansion::Whole(expanded) | Expansion::Cut(expanded) = expanded {
+            if let Expansion::Whole(expanded) | Expansion::Truncated(expanded) = expanded {
                 content = expanded;
             }
             bytes.len()

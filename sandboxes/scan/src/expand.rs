@@ -19,7 +19,7 @@ pub enum Method {
 pub enum Expansion {
     Whole(Vec<u8>),
     /// The start of a stream that exceeds the limit or is corrupt. It is still worth scanning.
-    Cut(Vec<u8>),
+    Truncated(Vec<u8>),
     Damaged,
 }
 
@@ -59,7 +59,7 @@ pub fn expand(method: Method, bytes: &[u8], limit: u64) -> Expansion {
             match done {
                 Ok(()) => Expansion::Whole(sink.bytes),
                 // Keep the start of a corrupt stream, as `read_limited` does.
-                Err(_) if !sink.bytes.is_empty() => Expansion::Cut(sink.bytes),
+                Err(_) if !sink.bytes.is_empty() => Expansion::Truncated(sink.bytes),
                 Err(_) => Expansion::Damaged,
             }
         }
@@ -71,12 +71,12 @@ fn read_limited(reader: impl Read, limit: u64) -> Expansion {
     let done = reader.take(limit.saturating_add(1)).read_to_end(&mut bytes);
     if bytes.len() as u64 > limit {
         bytes.truncate(limit as usize);
-        return Expansion::Cut(bytes);
+        return Expansion::Truncated(bytes);
     }
     match done {
         Ok(_) => Expansion::Whole(bytes),
         // The start of an incomplete stream is still usable.
-        Err(_) if !bytes.is_empty() => Expansion::Cut(bytes),
+        Err(_) if !bytes.is_empty() => Expansion::Truncated(bytes),
         Err(_) => Expansion::Damaged,
     }
 }

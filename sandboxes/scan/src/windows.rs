@@ -30,7 +30,7 @@ impl Windows {
         let mut scanner = Scanner::new(&self.index, self.limits);
         let nowhere = Location { path: RawPath::default(), inside: Vec::new() };
         scanner.scan_content(&nowhere, bytes, 0);
-        scanner.met
+        scanner.found_windows
     }
 }
 

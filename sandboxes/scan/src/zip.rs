@@ -35,7 +35,7 @@ impl Entry<'_> {
     pub fn content(&self, limit: u64) -> Expansion {
         match self.method {
             0 if self.body.len() as u64 > limit => {
-                Expansion::Cut(self.body[..limit as usize].to_vec())
+                Expansion::Truncated(self.body[..limit as usize].to_vec())
             }
             0 => Expansion::Whole(self.body.to_vec()),
             8 => expand(Method::Deflate, self.body, limit),

@@ -121,12 +121,12 @@ struct EditedFile {
     /// `None` if the file is not text.
     text: Option<Lines>,
     spans: Vec<Span>,
-    gone: bool,
+    is_deleted: bool,
     mode: Option<u32>,
     /// Whether the new file ends in a newline. Set if an edit reaches the end of the file.
-    ended: Option<bool>,
+    ends_with_newline: Option<bool>,
     /// Whether carriage returns count as part of the lines.
-    literal: Option<bool>,
+    keeps_carriage_returns: Option<bool>,
     created: bool,
 }
 
@@ -149,10 +149,10 @@ impl EditedFile {
             original,
             text,
             spans: Vec::new(),
-            gone: false,
+            is_deleted: false,
             mode: None,
-            ended: None,
-            literal: None,
+            ends_with_newline: None,
+            keeps_carriage_returns: None,
             created: false,
         }
     }
@@ -162,14 +162,14 @@ impl EditedFile {
             Edit::Delete { .. } if self.original.is_none() => Status::NoFile,
             Edit::Delete { .. } if !self.spans.is_empty() => Status::Overlap,
             Edit::Delete { .. } => {
-                self.gone = true;
+                self.is_deleted = true;
                 Status::Applied
             }
             Edit::Mode { mode, .. } => {
                 self.mode = Some(*mode);
                 Status::Applied
             }
-            Edit::Replace { .. } if self.gone => Status::Overlap,
+            Edit::Replace { .. } if self.is_deleted => Status::Overlap,
             Edit::Replace { before, after, .. } => self.replace(index, before, after, matching),
         }
     }
@@ -199,7 +199,7 @@ impl EditedFile {
         // A snippet without carriage returns also matches lines that end in CRLF.
         let written = |snippet: &Snippet| snippet.lines.iter().any(|line| line.ends_with('\r'));
         let literal = text.crlf && (written(&before) || written(&after));
-        if self.literal.is_some_and(|other| text.crlf && other != literal) {
+        if self.keeps_carriage_returns.is_some_and(|other| text.crlf && other != literal) {
             return Status::Overlap;
         }
         let held = if literal { text.clone().with_carriage_returns() } else { text.clone() };
@@ -211,10 +211,10 @@ impl EditedFile {
         };
         let reaches_end = at + before.lines.len() == held.lines.len();
         // Only the last lines of a file can lack a final newline.
-        if after.unended && !reaches_end {
+        if after.lacks_final_newline && !reaches_end {
             return Status::NoMatch;
         }
-        let ended = match (before.unended, after.unended) {
+        let ended = match (before.lacks_final_newline, after.lacks_final_newline) {
             (_, true) => Some(false),
             (true, false) => Some(true),
             (false, false) => None,
@@ -229,7 +229,7 @@ impl EditedFile {
         let (start, end) = (at + head, at + before.lines.len() - tail);
         let lines = new[..new.len() - tail].to_vec();
         let nothing = start == end && lines.is_empty();
-        if nothing && ended.is_none_or(|ended| ended == held.ended) {
+        if nothing && ended.is_none_or(|ended| ended == held.ends_with_newline) {
             return Status::NoDifference;
         }
         if !nothing {
@@ -246,8 +246,8 @@ impl EditedFile {
             }
             self.spans.push(Span { start, end, lines, index });
         }
-        self.ended = ended.or(self.ended);
-        self.literal = text.crlf.then_some(literal);
+        self.ends_with_newline = ended.or(self.ends_with_newline);
+        self.keeps_carriage_returns = text.crlf.then_some(literal);
         Status::Applied
     }
 
@@ -260,25 +260,25 @@ impl EditedFile {
             return Status::NoDifference;
         }
         self.created = true;
-        self.ended = Some(!after.unended);
+        self.ends_with_newline = Some(!after.lacks_final_newline);
         self.spans.push(Span { start: 0, end: 0, lines: after.lines.clone(), index });
         Status::Applied
     }
 
     fn finish(self) -> FileState {
-        if self.gone {
+        if self.is_deleted {
             return None;
         }
         let mode = self.mode.or(self.original.as_ref().map(|(mode, _)| *mode)).unwrap_or(MODE_FILE);
         let executable = |mode: u32| if mode & 0o100 == 0 { MODE_FILE } else { MODE_EXECUTABLE };
-        if self.spans.is_empty() && self.ended.is_none() && !self.created {
+        if self.spans.is_empty() && self.ends_with_newline.is_none() && !self.created {
             return self.original.map(|(was, bytes)| match self.mode {
                 None => (was, bytes),
                 Some(mode) => (executable(mode), bytes),
             });
         }
         let mut text = self.text.unwrap_or_else(|| Lines::from_text(""));
-        if self.literal == Some(true) {
+        if self.keeps_carriage_returns == Some(true) {
             text = text.with_carriage_returns();
         }
         let mut spans = self.spans;
@@ -286,7 +286,8 @@ impl EditedFile {
         for span in spans.into_iter().rev() {
             text.lines.splice(span.start..span.end, span.lines);
         }
-        text.ended = self.ended.unwrap_or(text.ended) || text.lines.is_empty();
+        text.ends_with_newline =
+            self.ends_with_newline.unwrap_or(text.ends_with_newline) || text.lines.is_empty();
         let bytes = text.text().into_bytes();
         Some((if self.mode.is_some() { executable(mode) } else { mode }, bytes))
     }
@@ -302,7 +303,7 @@ fn find_matches(held: &Lines, snippet: &Snippet, matching: MatchMode) -> Vec<usi
     };
     let fits = |at: &usize| {
         let slice = &held.lines[*at..*at + lines.len()];
-        let ends = !snippet.unended || (!held.ended && *at == last);
+        let ends = !snippet.lacks_final_newline || (!held.ends_with_newline && *at == last);
         ends && slice.iter().zip(lines).all(|(a, b)| same(a, b))
     };
     (0..=last).filter(fits).collect()
@@ -313,5 +314,5 @@ fn trim_blank_lines(snippet: &Snippet) -> Snippet {
     let head = snippet.lines.iter().take_while(blank).count();
     let tail = snippet.lines[head..].iter().rev().take_while(blank).count();
     let lines = snippet.lines[head..snippet.lines.len() - tail].to_vec();
-    Snippet { lines, unended: snippet.unended }
+    Snippet { lines, lacks_final_newline: snippet.lacks_final_newline }
 }

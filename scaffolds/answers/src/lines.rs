@@ -5,7 +5,7 @@
 pub(crate) struct Lines {
     pub(crate) lines: Vec<String>,
     /// Whether the last line ends in a line feed. `true` if there are no lines.
-    pub(crate) ended: bool,
+    pub(crate) ends_with_newline: bool,
     /// Whether each line feed comes after a carriage return. If so, the lines don't contain these
     /// carriage returns.
     pub(crate) crlf: bool,
@@ -13,7 +13,7 @@ pub(crate) struct Lines {
 
 impl Lines {
     pub(crate) fn from_text(text: &str) -> Self {
-        let ended = text.is_empty() || text.ends_with('\n');
+        let ends_with_newline = text.is_empty() || text.ends_with('\n');
         let whole = text.strip_suffix('\n').unwrap_or(text);
         let mut lines: Vec<String> = match text {
             "" => Vec::new(),
@@ -21,7 +21,7 @@ impl Lines {
         };
         // Ignore a last line without a line break, because it does not show which line breaks the
         // file uses.
-        let with_end = if ended { lines.len() } else { lines.len() - 1 };
+        let with_end = if ends_with_newline { lines.len() } else { lines.len() - 1 };
         // If a line ends in two carriage returns, keep all of them: a snippet could not distinguish
         // the second one from the line break.
         let doubled = |line: &&String| line.ends_with("\r\r");
@@ -33,7 +33,7 @@ impl Lines {
                 line.pop();
             }
         }
-        Self { lines, ended, crlf }
+        Self { lines, ends_with_newline, crlf }
     }
 
     /// Returns the original text.
@@ -42,7 +42,7 @@ impl Lines {
         for (index, line) in self.lines.iter().enumerate() {
             out.push_str(line);
             let last = index + 1 == self.lines.len();
-            if !last || self.ended {
+            if !last || self.ends_with_newline {
                 out.push_str(if self.crlf { "\r\n" } else { "\n" });
             }
         }
@@ -52,7 +52,8 @@ impl Lines {
     /// Puts the carriage returns back into the lines.
     pub(crate) fn with_carriage_returns(mut self) -> Self {
         if std::mem::take(&mut self.crlf) {
-            let with_end = if self.ended { self.lines.len() } else { self.lines.len() - 1 };
+            let with_end =
+                if self.ends_with_newline { self.lines.len() } else { self.lines.len() - 1 };
             for line in &mut self.lines[..with_end] {
                 line.push('\r');
             }

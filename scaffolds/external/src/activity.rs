@@ -29,15 +29,15 @@ const TICKS_PER_SECOND: f64 = 100.0;
 pub struct Activity {
     requests: u64,
     /// When activity was last detected.
-    since: Instant,
-    looked: Instant,
+    last_active: Instant,
+    last_checked: Instant,
     ticks: BTreeMap<u32, u64>,
 }
 
 impl Default for Activity {
     fn default() -> Self {
         let now = Instant::now();
-        Self { requests: 0, since: now, looked: now, ticks: BTreeMap::new() }
+        Self { requests: 0, last_active: now, last_checked: now, ticks: BTreeMap::new() }
     }
 }
 
@@ -48,7 +48,7 @@ impl Activity {
         let asked = traffic.requests > self.requests || traffic.in_flight > 0;
         self.requests = traffic.requests;
         if asked {
-            self.since = Instant::now();
+            self.last_active = Instant::now();
             // Discard earlier samples, so that the next check starts anew.
             self.ticks.clear();
         }
@@ -64,13 +64,13 @@ impl Activity {
             .iter()
             .map(|(pid, ticks)| ticks.saturating_sub(self.ticks.get(pid).copied().unwrap_or(0)))
             .sum();
-        let took = now.duration_since(self.looked).as_secs_f64();
+        let took = now.duration_since(self.last_checked).as_secs_f64();
         let work = used as f64 > (took * TICKS_PER_SECOND * MIN_CPU_SHARE).max(1.0);
-        (self.ticks, self.looked) = (ticks, now);
+        (self.ticks, self.last_checked) = (ticks, now);
         if work && !first {
-            self.since = now;
+            self.last_active = now;
         }
-        now.duration_since(self.since)
+        now.duration_since(self.last_active)
     }
 }
 

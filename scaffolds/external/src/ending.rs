@@ -15,7 +15,7 @@ const MAX_QUOTED_CHARS: usize = 300;
 /// Why the agent ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentEnd {
-    Itself,
+    Exited,
     /// Proctor stopped the agent because the trial was over. How the agent exits does not matter.
     Stopped,
     Idle,
@@ -34,7 +34,7 @@ pub fn determine_finish(
     let exited = |cause, why| Finish::Exited { cause, why };
     let name = &manifest.name;
     match ended {
-        AgentEnd::Itself | AgentEnd::Stopped => {}
+        AgentEnd::Exited | AgentEnd::Stopped => {}
         AgentEnd::Idle => {
             let seconds = manifest.idle_seconds;
             let why = format!("{name} was idle for {seconds} s");
@@ -198,7 +198,7 @@ mod tests {
         files: &BTreeMap<String, Value>,
     ) -> Option<ExitCause> {
         let manifest = shipped_manifest(name).unwrap().unwrap().manifest;
-        match determine_finish(&manifest, AgentEnd::Itself, (done, files), &traffic_with_answer()) {
+        match determine_finish(&manifest, AgentEnd::Exited, (done, files), &traffic_with_answer()) {
             Finish::Submitted => None,
             Finish::Exited { cause, .. } => Some(cause),
         }
@@ -243,7 +243,7 @@ mod tests {
         let files = BTreeMap::new();
         let finish = determine_finish(
             &manifest,
-            AgentEnd::Itself,
+            AgentEnd::Exited,
             (&thrashed, &files),
             &traffic_with_answer(),
         );
@@ -284,7 +284,7 @@ mod tests {
         let files = BTreeMap::new();
         let finish = determine_finish(
             &manifest,
-            AgentEnd::Itself,
+            AgentEnd::Exited,
             (&crashed, &files),
             &traffic_with_answer(),
         );

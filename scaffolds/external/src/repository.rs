@@ -47,7 +47,7 @@ rm -rf "$aside""#;
 pub struct HiddenFiles {
     handle: Arc<SandboxHandle>,
     /// The directory that contains the hidden files while the agent runs.
-    aside: String,
+    hidden_folder: String,
     hidden: Vec<String>,
 }
 
@@ -60,7 +60,8 @@ impl HiddenFiles {
         session: &mut dyn Session,
     ) -> Result<Self, Stop> {
         let handle = Arc::clone(session.sandbox());
-        let mut repository = Self { handle, aside: format!("{home}-aside"), hidden: Vec::new() };
+        let mut repository =
+            Self { handle, hidden_folder: format!("{home}-aside"), hidden: Vec::new() };
         let workdir = session.brief().workdir.clone();
         let found = repository.find(&workdir, &files.settings).await?;
         let knowledge = repository.find(&workdir, &files.knowledge).await?;
@@ -85,7 +86,7 @@ impl HiddenFiles {
         if self.hidden.is_empty() {
             return Ok(());
         }
-        let done = self.run(RESTORE, &self.aside, &self.hidden).await?;
+        let done = self.run(RESTORE, &self.hidden_folder, &self.hidden).await?;
         if !done.success() {
             let note = json!({ "settings_files_not_restored": done.stderr.text().trim() });
             session.note(note.as_object().cloned().unwrap_or_default()).await?;
@@ -102,7 +103,7 @@ impl HiddenFiles {
     }
 
     async fn hide(&mut self, paths: Vec<String>) -> Result<(), Stop> {
-        let done = self.run(HIDE, &self.aside, &paths).await?;
+        let done = self.run(HIDE, &self.hidden_folder, &paths).await?;
         if !done.success() {
             let said = done.stderr.text();
             let what =

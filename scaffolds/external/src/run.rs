@@ -70,11 +70,11 @@ pub async fn run(
     let mut running = pin!(account.handle.run(command));
     let seen = watch(manifest, &account, running.as_mut(), session).await;
     let (ended, done) = match seen {
-        WatchEnd::Exited(done) => (AgentEnd::Itself, Some(*done)),
-        WatchEnd::Ending => {
+        WatchEnd::Exited(done) => (AgentEnd::Exited, Some(*done)),
+        WatchEnd::TrialOver => {
             let leave = Duration::from_secs_f64(manifest.stop.leave_seconds);
             match timeout(leave, running.as_mut()).await {
-                Ok(done) => (AgentEnd::Itself, Some(done)),
+                Ok(done) => (AgentEnd::Exited, Some(done)),
                 Err(_) => (AgentEnd::Stopped, account.stop(&manifest.stop, running.as_mut()).await),
             }
         }
@@ -104,7 +104,7 @@ pub async fn run(
 enum WatchEnd {
     Exited(Box<Result<CommandOutput, SandboxError>>),
     /// The trial is over.
-    Ending,
+    TrialOver,
     /// The agent sent no requests and no process was busy.
     Idle,
     /// The gateway rejected too many consecutive requests.
@@ -123,7 +123,7 @@ async fn watch(
     loop {
         tokio::select! {
             done = running.as_mut() => return WatchEnd::Exited(Box::new(done)),
-            () = session.wait_for_end() => return WatchEnd::Ending,
+            () = session.wait_for_end() => return WatchEnd::TrialOver,
             () = sleep(tick) => {}
         }
         let traffic = session.traffic();
@@ -137,7 +137,7 @@ async fn watch(
         // is broken, the agent's command fails too.
         let sample = tokio::select! {
             done = running.as_mut() => return WatchEnd::Exited(Box::new(done)),
-            () = session.wait_for_end() => return WatchEnd::Ending,
+            () = session.wait_for_end() => return WatchEnd::TrialOver,
             sample = account.sample() => sample,
         };
         if activity.idle_time(&sample) >= limit {

@@ -63,7 +63,7 @@ pub(crate) async fn run<P: Protocol>(
         let is_told = protocol.is_notified_of_trial_end();
         // Don't restart the interval after each event: a program that sends only notifications must
         // count as idle.
-        let look = looked + watch.quiet.check_interval();
+        let look = looked + watch.idle_timer.check_interval();
         let event = tokio::select! {
             event = protocol.next() => event?,
             () = session.wait_for_end(), if is_told => return Ok(protocol.shut_down().await),
@@ -72,7 +72,7 @@ pub(crate) async fn run<P: Protocol>(
                 if protocol.is_busy() {
                     watch.note_activity();
                 }
-                match watch.quiet.check_idle(&session.traffic(), watch.limits) {
+                match watch.idle_timer.check_idle(&session.traffic(), watch.limits) {
                     Some(Finish::Exited { cause, why }) => {
                         let why = with_last_line(why, &protocol.stderr());
                         return Ok(Finish::Exited { cause, why });
@@ -91,7 +91,7 @@ pub(crate) async fn run<P: Protocol>(
 /// Detects a program that is idle, loops, or writes invalid messages.
 pub(crate) struct Watch {
     limits: &'static Limits,
-    quiet: IdleTimer,
+    idle_timer: IdleTimer,
     wrong_lines: u32,
     /// Number of consecutive requests that ended in an error.
     errors: u32,
@@ -105,7 +105,7 @@ impl Watch {
     pub(crate) fn new(limits: &'static Limits, idle_seconds: f64) -> Self {
         Self {
             limits,
-            quiet: IdleTimer::new(idle_seconds),
+            idle_timer: IdleTimer::new(idle_seconds),
             wrong_lines: 0,
             errors: 0,
             requests: 0,
@@ -115,7 +115,7 @@ impl Watch {
 
     /// Called when the program did something useful or something that it started has exited.
     pub(crate) fn note_activity(&mut self) {
-        self.quiet.reset();
+        self.idle_timer.reset();
     }
 
     /// Called when the model has sent a response that did not go through the model endpoint.

@@ -92,7 +92,7 @@ impl Scaffold for Process {
             command: settings.command,
             env: Vec::new(),
             idle_seconds: settings.idle_seconds,
-            own: &settings.own,
+            program_settings: &settings.program_settings,
         };
         run_program(session, conversation).await
     }
@@ -106,7 +106,7 @@ pub(crate) struct ConversationConfig<'a> {
     pub(crate) env: Vec<(String, String)>,
     pub(crate) idle_seconds: f64,
     /// The program's own settings.
-    pub(crate) own: &'a Map<String, Value>,
+    pub(crate) program_settings: &'a Map<String, Value>,
 }
 
 /// Starts the program in its own sandbox, and handles its requests until the trial ends.
@@ -123,12 +123,12 @@ pub(crate) async fn run_program(
         limits: with.limits,
         tools: with.tools.open(session),
         specs: with.tools.specs(),
-        state: Handshake::Greeting,
+        state: Handshake::AwaitingGreeting,
         last: None,
         calls: 0,
         logs: 0,
     };
-    let first = talk.initialize_params(session, with.own);
+    let first = talk.initialize_params(session, with.program_settings);
     talk.agent.send(&rpc::request(INITIALIZE_ID, "initialize", first));
     let end = conversation::run(&mut talk, &mut watch, session).await;
     own_sandbox::finish_conversation(end, &place, &mut agent, session).await
@@ -137,7 +137,7 @@ pub(crate) async fn run_program(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Handshake {
     /// Proctor is waiting for the response to `initialize`.
-    Greeting,
+    AwaitingGreeting,
     Open,
 }
 
@@ -155,7 +155,7 @@ struct ProcessProtocol<'a> {
 
 /// What a request leads to.
 enum RequestOutcome {
-    With(Result<Value, Error>),
+    Continues(Result<Value, Error>),
     /// A response, after which the trial ends.
     Ends(Result<Value, Error>, Result<Finish, Stop>),
 }
@@ -223,7 +223,7 @@ impl Protocol for ProcessProtocol<'_> {
                 }
                 let replied = self.handle_request(session, &method, params).await?;
                 let (reply, end) = match replied {
-                    RequestOutcome::With(reply) => (reply, None),
+                    RequestOutcome::Continues(reply) => (reply, None),
                     RequestOutcome::Ends(reply, end) => (reply, Some(end)),
                 };
                 let is_error = reply.is_err();
@@ -239,11 +239,11 @@ impl Protocol for ProcessProtocol<'_> {
                 watch.record_response(is_error);
                 Ok(watch.detect_loop("request", "the model's last response"))
             }
-            Ok(Message::Notice { method, params }) => {
+            Ok(Message::Notification { method, params }) => {
                 self.notice(session, &method, &params).await?;
                 Ok(None)
             }
-            Ok(Message::Answer { id, result }) => {
+            Ok(Message::Response { id, result }) => {
                 match self.handle_initialize_response(&id, result) {
                     Ok(()) => {
                         watch.note_activity();
@@ -292,7 +292,7 @@ impl ProcessProtocol<'_> {
         id: &Value,
         result: Result<Value, Value>,
     ) -> Result<(), String> {
-        if self.state != Handshake::Greeting || *id != json!(INITIALIZE_ID) {
+        if self.state != Handshake::AwaitingGreeting || *id != json!(INITIALIZE_ID) {
             return Err("it responded to a request that was not made".into());
         }
         match result {
@@ -316,9 +316,9 @@ impl ProcessProtocol<'_> {
         method: &str,
         params: Value,
     ) -> Result<RequestOutcome, Stop> {
-        if self.state == Handshake::Greeting {
+        if self.state == Handshake::AwaitingGreeting {
             let what = "respond to `initialize` first: {\"result\": {\"protocol\": 1}}";
-            return Ok(RequestOutcome::With(Err(Error::new(INVALID_REQUEST, what))));
+            return Ok(RequestOutcome::Continues(Err(Error::new(INVALID_REQUEST, what))));
         }
         self.calls += 1;
         let call_id = format!("request-{}", self.calls);
@@ -356,11 +356,11 @@ impl ProcessProtocol<'_> {
     ) -> Result<RequestOutcome, Stop> {
         let asked: AskParams = match rpc::parse_params(stringify_arguments(params)) {
             Ok(asked) => asked,
-            Err(error) => return Ok(RequestOutcome::With(Err(error))),
+            Err(error) => return Ok(RequestOutcome::Continues(Err(error))),
         };
         if asked.messages.is_empty() {
             let error = Error::new(INVALID_PARAMS, "params: `messages`: must not be empty");
-            return Ok(RequestOutcome::With(Err(error)));
+            return Ok(RequestOutcome::Continues(Err(error)));
         }
         let tools = asked.tools.unwrap_or_else(|| self.specs.clone());
         match session.ask(&ModelRequest { messages: asked.messages, tools }).await {
@@ -377,7 +377,7 @@ impl ProcessProtocol<'_> {
                     told["native"] = json!(native);
                 }
                 self.last = Some(answer);
-                Ok(RequestOutcome::With(Ok(told)))
+                Ok(RequestOutcome::Continues(Ok(told)))
             }
             Err(stop) => to_request_outcome(Err(stop)),
         }
@@ -391,7 +391,7 @@ impl ProcessProtocol<'_> {
     ) -> Result<RequestOutcome, Stop> {
         let CallParams { id, name, arguments } = match rpc::parse_params(params) {
             Ok(call) => call,
-            Err(error) => return Ok(RequestOutcome::With(Err(error))),
+            Err(error) => return Ok(RequestOutcome::Continues(Err(error))),
         };
         let arguments = match arguments {
             Value::String(text) => text,
@@ -410,7 +410,7 @@ impl ProcessProtocol<'_> {
         });
         Ok(match called.submitted {
             true => RequestOutcome::Ends(Ok(told), Ok(Finish::Submitted)),
-            false => RequestOutcome::With(Ok(told)),
+            false => RequestOutcome::Continues(Ok(told)),
         })
     }
 
@@ -440,7 +440,7 @@ impl ProcessProtocol<'_> {
 /// Converts a [`Stop`] to a response and an ending. A fault or an interruption gets no response.
 fn to_request_outcome(done: ActionResult) -> Result<RequestOutcome, Stop> {
     let stop = match done {
-        Ok(reply) => return Ok(RequestOutcome::With(reply)),
+        Ok(reply) => return Ok(RequestOutcome::Continues(reply)),
         Err(stop) => stop,
     };
     let told = |scope: BudgetScope, kind: proctor_types::BudgetKind| {
@@ -469,7 +469,7 @@ fn finish(params: Value) -> RequestOutcome {
             let why: String = why.unwrap_or_else(|| "gave up".into()).chars().take(300).collect();
             RequestOutcome::Ends(Ok(json!({})), Ok(agent_exited(ExitCause::Finished, why)))
         }
-        Err(error) => RequestOutcome::With(Err(error)),
+        Err(error) => RequestOutcome::Continues(Err(error)),
     }
 }
 

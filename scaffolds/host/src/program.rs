@@ -52,7 +52,7 @@ struct Entry {
     from: PathBuf,
     kind: Kind,
     /// Whether this is compiled code or a directory of compiled code.
-    compiled: bool,
+    is_compiled: bool,
 }
 
 #[derive(Debug)]
@@ -157,7 +157,7 @@ impl Programs {
         let mut left = MAX_BYTES;
         for entry in &entries {
             let laid = entry.copy_and_hash(making.path(), &mut left).map_err(problem)?;
-            if !entry.compiled {
+            if !entry.is_compiled {
                 text += &laid;
             }
         }
@@ -202,7 +202,7 @@ impl Entry {
                     .checked_sub(bytes.len() as u64)
                     .ok_or_else(|| format!("is larger than {} GiB", MAX_BYTES >> 30))?;
                 let mode = if *executable { 0o755 } else { 0o644 };
-                if self.compiled && !is_checked(&bytes) {
+                if self.is_compiled && !is_checked(&bytes) {
                     return Ok(String::new());
                 }
                 fs::write(&to, &bytes).map_err(io)?;
@@ -227,7 +227,7 @@ fn is_checked(compiled: &[u8]) -> bool {
 /// Returns a value that changes whenever the metadata of any file changes.
 fn metadata_digest(program: &Path, entries: &[Entry]) -> String {
     let mut text = format!("{}\n", program.display());
-    for entry in entries.iter().filter(|entry| !entry.compiled) {
+    for entry in entries.iter().filter(|entry| !entry.is_compiled) {
         let what = match &entry.kind {
             Kind::Folder => "folder".to_owned(),
             Kind::Link(target) => format!("-> {}", target.display()),
@@ -252,7 +252,7 @@ fn entries(program: &Path) -> Result<Vec<Entry>, String> {
     if found.is_file() {
         let name = program.file_name().unwrap_or_default().into();
         let kind = file_kind(&found);
-        return Ok(vec![Entry { path: name, from: program.to_owned(), kind, compiled: false }]);
+        return Ok(vec![Entry { path: name, from: program.to_owned(), kind, is_compiled: false }]);
     }
     let (mut out, mut open) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(folder) = open.pop() {
@@ -275,7 +275,7 @@ fn entries(program: &Path) -> Result<Vec<Entry>, String> {
                 return Err(format!("{} is not a file, folder or link", path.display()));
             };
             let compiled = path.iter().any(|name| name == COMPILED);
-            out.push(Entry { path, from, kind, compiled });
+            out.push(Entry { path, from, kind, is_compiled: compiled });
             if out.len() > MAX_ENTRIES {
                 return Err(format!("has more than {MAX_ENTRIES} files"));
             }

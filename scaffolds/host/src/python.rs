@@ -17,7 +17,7 @@ use crate::{
     own_sandbox,
     process::{ConversationConfig, PROTOCOL, run_program},
     program::{MOUNT, Programs},
-    settings::{self, DEFAULT_IDLE_SECONDS, IDLE, OWN, PROGRAM, REQUESTS},
+    settings::{self, DEFAULT_IDLE_SECONDS, IDLE_KEY, OWN_SETTINGS_KEY, PROGRAM, REQUESTS_KEY},
 };
 
 /// The name of the scaffold in run records.
@@ -29,7 +29,7 @@ const PREFIX: &str = "python:";
 pub(crate) const INTERPRETER: &str = "interpreter";
 /// The key for whether the agent's own client may call the model over HTTP.
 const ENDPOINT: &str = "endpoint";
-const KEYS: [&str; 5] = [PROGRAM, INTERPRETER, ENDPOINT, IDLE, REQUESTS];
+const KEYS: [&str; 5] = [PROGRAM, INTERPRETER, ENDPOINT, IDLE_KEY, REQUESTS_KEY];
 /// The mount point of the driver, which is in the Python package `proctor`.
 const PACKAGE_MOUNT: &str = "/proctor";
 const START: &str = "import sys; sys.path.insert(0, '/proctor'); from proctor._driver import main; main(sys.argv[1:])";
@@ -179,7 +179,8 @@ impl Scaffold for Python {
         let (file, function) = (of("file")?, of("function")?);
         let interpreter = Interpreter::load(&self.programs, of(INTERPRETER)?)
             .ok_or_else(|| own_sandbox::setup_fault("the arm's interpreter is missing"))?;
-        let own = settings.get(OWN).and_then(Value::as_object).cloned().unwrap_or_default();
+        let own =
+            settings.get(OWN_SETTINGS_KEY).and_then(Value::as_object).cloned().unwrap_or_default();
         let env = match has_endpoint(&settings) {
             true => own_sandbox::variables(session.brief(), &own)?,
             false => Vec::new(),
@@ -197,10 +198,10 @@ impl Scaffold for Python {
             command,
             env,
             idle_seconds: settings
-                .get(IDLE)
+                .get(IDLE_KEY)
                 .and_then(Value::as_f64)
                 .unwrap_or(DEFAULT_IDLE_SECONDS),
-            own: &own,
+            program_settings: &own,
         };
         run_program(session, conversation).await
     }
@@ -267,7 +268,7 @@ fn resolve(
     let rules = settings::parse_request_rules(requests)?;
     if !endpoint && rules != RequestRules::default() {
         let what = "has no effect without the model endpoint".to_owned();
-        return Err(wrong(REQUESTS, what, "remove it, or remove `endpoint = false`"));
+        return Err(wrong(REQUESTS_KEY, what, "remove it, or remove `endpoint = false`"));
     }
     let hint = "name the agent's file: scaffold = \"python:FILE.py:FUNCTION\"";
     let (copied, file) = source.program(folder).map_err(|what| wrong(PROGRAM, what, hint))?;
@@ -290,11 +291,11 @@ fn resolve(
         "python": found.name(),
         "packages": found.packages,
         ENDPOINT: endpoint,
-        IDLE: idle_seconds,
-        OWN: own,
+        IDLE_KEY: idle_seconds,
+        OWN_SETTINGS_KEY: own,
     });
     if rules != RequestRules::default() {
-        resolved[REQUESTS] = json!(rules);
+        resolved[REQUESTS_KEY] = json!(rules);
     }
     Ok(resolved.as_object().cloned().unwrap_or_default())
 }
@@ -407,7 +408,10 @@ mod tests {
         let one = of(&at("one", "same"), json!({"effort": "low"}));
         assert_eq!(one, of(&at("two", "same"), json!({"effort": "low"})));
         assert_ne!(one, of(&at("three", "other"), json!({"effort": "low"})));
-        assert_eq!((&one["file"], &one[OWN]["effort"]), (&json!("agent.py"), &json!("low")));
+        assert_eq!(
+            (&one["file"], &one[OWN_SETTINGS_KEY]["effort"]),
+            (&json!("agent.py"), &json!("low"))
+        );
         assert!(one["packages"].is_array() && one["python"].as_str().unwrap().contains(" 3."));
         assert!(!serde_json::to_string(&one).unwrap().contains("/usr/bin"), "{one:?}");
         // If the program is a directory, the other files in it are factors too.
@@ -442,10 +446,14 @@ mod tests {
             (json!({"interpreter": 3}), INTERPRETER, "not the path"),
             (json!({"interpreter": "/no/python"}), INTERPRETER, "cannot run"),
             (json!({"endpoint": "no"}), ENDPOINT, "true or false"),
-            (json!({"idle_seconds": 0}), IDLE, "1 to 86400"),
+            (json!({"idle_seconds": 0}), IDLE_KEY, "1 to 86400"),
             (json!({"program": "/usr/lib"}), PROGRAM, "does not contain"),
             (json!({"idle_second": 3}), "idle_second", "resembles"),
-            (json!({"endpoint": false, "requests": {"default": "side"}}), REQUESTS, "no effect"),
+            (
+                json!({"endpoint": false, "requests": {"default": "side"}}),
+                REQUESTS_KEY,
+                "no effect",
+            ),
         ] {
             let wrong = resolve_file(&file, &programs, given.clone()).unwrap_err();
             assert_eq!(wrong.key, key, "{given}: {}", wrong.what);

@@ -20,12 +20,12 @@ pub(crate) enum Message {
         method: String,
         params: Value,
     },
-    Notice {
+    Notification {
         method: String,
         params: Value,
     },
     /// A response to a request from Proctor: a result or an error.
-    Answer {
+    Response {
         id: Value,
         result: Result<Value, Value>,
     },
@@ -82,11 +82,11 @@ impl Message {
         let params = fields.remove("params").unwrap_or_else(|| Map::new().into());
         match (fields.remove("method"), id) {
             (Some(Value::String(method)), Some(id)) => Ok(Self::Request { id, method, params }),
-            (Some(Value::String(method)), None) => Ok(Self::Notice { method, params }),
+            (Some(Value::String(method)), None) => Ok(Self::Notification { method, params }),
             (Some(_), _) => Err(wrong(&known, INVALID_REQUEST, "`method` must be a string")),
             (None, Some(id)) => match (fields.remove("result"), fields.remove("error")) {
-                (Some(result), None) => Ok(Self::Answer { id, result: Ok(result) }),
-                (None, Some(error)) => Ok(Self::Answer { id, result: Err(error) }),
+                (Some(result), None) => Ok(Self::Response { id, result: Ok(result) }),
+                (None, Some(error)) => Ok(Self::Response { id, result: Err(error) }),
                 _ => Err(wrong(
                     &known,
                     INVALID_REQUEST,
@@ -143,15 +143,15 @@ mod tests {
         assert_eq!((id, method.as_str()), (json!("a"), "finish"));
         assert!(matches!(
             read(r#"{"jsonrpc":"2.0","method":"log","params":{"text":"x"}}"#),
-            Message::Notice { .. }
+            Message::Notification { .. }
         ));
         assert!(matches!(
             read(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#),
-            Message::Answer { result: Ok(_), .. }
+            Message::Response { result: Ok(_), .. }
         ));
         assert!(matches!(
             read(r#"{"jsonrpc":"2.0","id":1,"error":{}}"#),
-            Message::Answer { result: Err(_), .. }
+            Message::Response { result: Err(_), .. }
         ));
     }
 

@@ -14,13 +14,13 @@ use crate::program::Programs;
 pub const PROGRAM: &str = "program";
 /// The key for the command line of the program.
 pub const COMMAND: &str = "command";
-pub(crate) const IDLE: &str = "idle_seconds";
+pub(crate) const IDLE_KEY: &str = "idle_seconds";
 /// The key for the program's own settings in the resolved settings.
-pub(crate) const OWN: &str = "settings";
+pub(crate) const OWN_SETTINGS_KEY: &str = "settings";
 /// The key for the rules that say which requests belong to the main conversation. They apply to an
 /// agent that calls the model itself.
-pub(crate) const REQUESTS: &str = "requests";
-const KEYS: [&str; 4] = [PROGRAM, COMMAND, IDLE, REQUESTS];
+pub(crate) const REQUESTS_KEY: &str = "requests";
+const KEYS: [&str; 4] = [PROGRAM, COMMAND, IDLE_KEY, REQUESTS_KEY];
 
 pub(crate) const DEFAULT_IDLE_SECONDS: f64 = 600.0;
 const MAX_IDLE_SECONDS: f64 = 86_400.0;
@@ -39,7 +39,7 @@ pub(crate) struct Settings {
     pub program: Option<String>,
     pub command: Vec<String>,
     pub idle_seconds: f64,
-    pub own: Map<String, Value>,
+    pub program_settings: Map<String, Value>,
 }
 
 /// Checks the settings, copies the program, and replaces the program's path with its digest.
@@ -70,7 +70,7 @@ pub(crate) fn resolve(
         let what = format!(
             "not supported by the scaffold `{scaffold}`, in which each `model/ask` is a step"
         );
-        return Err(wrong(REQUESTS, what, "if your agent needs this key, rename it"));
+        return Err(wrong(REQUESTS_KEY, what, "if your agent needs this key, rename it"));
     }
     let rules = parse_request_rules(requests)?;
     let digest = match &program {
@@ -85,10 +85,11 @@ pub(crate) fn resolve(
             return Err(wrong(PROGRAM, what, "for example \"agents/mine\""));
         }
     };
-    let mut resolved = json!({ PROGRAM: digest, COMMAND: words, IDLE: idle_seconds, OWN: own });
+    let mut resolved =
+        json!({ PROGRAM: digest, COMMAND: words, IDLE_KEY: idle_seconds, OWN_SETTINGS_KEY: own });
     // Leave out default rules, so that existing arms keep their ids.
     if rules != RequestRules::default() {
-        resolved[REQUESTS] = json!(rules);
+        resolved[REQUESTS_KEY] = json!(rules);
     }
     Ok(resolved.as_object().cloned().unwrap_or_default())
 }
@@ -115,7 +116,7 @@ pub(crate) fn parse_idle_seconds(given: Option<&Value>) -> Result<f64, SettingEr
     let Some(value) = given else { return Ok(DEFAULT_IDLE_SECONDS) };
     let seconds = value.as_f64().filter(|seconds| (1.0..=MAX_IDLE_SECONDS).contains(seconds));
     seconds.ok_or_else(|| SettingError {
-        key: IDLE.to_owned(),
+        key: IDLE_KEY.to_owned(),
         what: "must be a number from 1 to 86400".to_owned(),
         hint: "the unit is seconds".to_owned(),
     })
@@ -125,7 +126,7 @@ pub(crate) fn parse_idle_seconds(given: Option<&Value>) -> Result<f64, SettingEr
 pub(crate) fn parse_request_rules(given: Option<Value>) -> Result<RequestRules, SettingError> {
     let Some(table) = given else { return Ok(RequestRules::default()) };
     serde_path_to_error::deserialize(table).map_err(|error| SettingError {
-        key: REQUESTS.to_owned(),
+        key: REQUESTS_KEY.to_owned(),
         what: format!("invalid table: {error}"),
         hint: "use the form of [requests] in manifests (docs/budgets.md)".to_owned(),
     })
@@ -133,7 +134,7 @@ pub(crate) fn parse_request_rules(given: Option<Value>) -> Result<RequestRules, 
 
 /// Returns the rules in resolved settings. By default, each request from the agent is a step.
 pub(crate) fn resolved_rules(resolved: &Map<String, Value>) -> Value {
-    resolved.get(REQUESTS).cloned().unwrap_or_else(|| json!(RequestRules::default()))
+    resolved.get(REQUESTS_KEY).cloned().unwrap_or_else(|| json!(RequestRules::default()))
 }
 
 impl Settings {
@@ -149,10 +150,14 @@ impl Settings {
             program: resolved.get(PROGRAM).and_then(Value::as_str).map(str::to_owned),
             command,
             idle_seconds: resolved
-                .get(IDLE)
+                .get(IDLE_KEY)
                 .and_then(Value::as_f64)
                 .unwrap_or(DEFAULT_IDLE_SECONDS),
-            own: resolved.get(OWN).and_then(Value::as_object).cloned().unwrap_or_default(),
+            program_settings: resolved
+                .get(OWN_SETTINGS_KEY)
+                .and_then(Value::as_object)
+                .cloned()
+                .unwrap_or_default(),
         })
     }
 }
@@ -172,7 +177,10 @@ mod tests {
     #[test]
     fn host_settings_keep_the_agents_own_keys() {
         let settings = resolve_json(json!({"command": ["x"], "effort": "low"})).unwrap();
-        assert_eq!((settings.idle_seconds, &settings.own["effort"]), (600.0, &json!("low")));
+        assert_eq!(
+            (settings.idle_seconds, &settings.program_settings["effort"]),
+            (600.0, &json!("low"))
+        );
         assert_eq!(settings.program, None);
     }
 
@@ -186,7 +194,7 @@ mod tests {
         let side = json!({"default": "main", "rules": [{"class": "side", "tools": false}]});
         let resolved = with(ModelAccess::Itself, side.clone()).unwrap();
         assert_eq!(resolved_rules(&resolved), side);
-        assert_eq!(Settings::from_resolved(&resolved).unwrap().own, Map::new());
+        assert_eq!(Settings::from_resolved(&resolved).unwrap().program_settings, Map::new());
         let bare = with(ModelAccess::Itself, json!({})).unwrap();
         assert!(!bare.contains_key("requests"), "{bare:?}");
         assert_eq!(resolved_rules(&bare)["default"], "main");

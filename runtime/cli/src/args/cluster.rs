@@ -42,12 +42,12 @@ pub struct SubmitArgs {
 
 impl SubmitArgs {
     /// Returns the engine's settings. If a key is repeated, its last value wins.
-    pub fn settings(&self) -> BTreeMap<String, String> {
+    pub fn engine_settings(&self) -> BTreeMap<String, String> {
         self.engine_set.iter().cloned().collect()
     }
 
     /// Returns the name of the first given option that only applies to planning, if any.
-    pub fn planning_option(&self) -> Option<&'static str> {
+    pub fn first_planning_option(&self) -> Option<&'static str> {
         let args = &self.run;
         let given = [
             ("--set", !args.set.is_empty()),
@@ -82,7 +82,7 @@ impl EngineName {
     }
 }
 
-fn parse_setting(text: &str) -> Result<(String, String), String> {
+fn parse_engine_setting(text: &str) -> Result<(String, String), String> {
     let wrong = || "expected KEY=VALUE, such as partition=gpu".to_owned();
     let (key, value) = text.split_once('=').ok_or_else(wrong)?;
     match key.is_empty() {

@@ -7,7 +7,7 @@ use proctor_collection::AttackSelection;
 
 use super::sandbox::SandboxArg;
 
-fn parse_attacks(text: &str) -> Result<AttackSelection, String> {
+fn parse_attack_selection(text: &str) -> Result<AttackSelection, String> {
     match text {
         "all" => Ok(AttackSelection::All),
         _ => text

@@ -72,7 +72,7 @@ pub struct GradeArgs {
     pub wide: bool,
 }
 
-fn parse_positive(text: &str) -> Result<f64, String> {
+fn parse_positive_number(text: &str) -> Result<f64, String> {
     let found = text.parse().ok().filter(|number: &f64| *number > 0.0 && number.is_finite());
     found.ok_or_else(|| "expected a number above 0".to_owned())
 }

@@ -7,7 +7,7 @@ use clap::{Command, CommandFactory as _};
 use super::cli::Cli;
 
 /// The commands of each group, in display order.
-const GROUPS: [(&str, &[&str]); 6] = [
+const COMMAND_GROUPS: [(&str, &[&str]); 6] = [
     ("Run agents", &["init", "run", "resume", "rerun", "fork", "grade"]),
     ("Run on many machines", &["submit", "worker", "cancel"]),
     ("Look at runs", &["report", "show", "view", "watch", "shell", "label"]),
@@ -32,7 +32,7 @@ fn help_template(command: &Command) -> String {
     let (header, literal) = (styles.get_header(), styles.get_literal());
     let width = command.get_subcommands().map(|one| one.get_name().len()).max().unwrap_or(0);
     let mut out = HELP_HEADER.to_owned();
-    for (group, names) in GROUPS {
+    for (group, names) in COMMAND_GROUPS {
         // Writing to a string cannot fail.
         let _ = writeln!(out, "\n{}{group}:{}", header.render(), header.render_reset());
         for name in names {
@@ -54,13 +54,13 @@ mod tests {
 
     use clap::CommandFactory as _;
 
-    use super::{GROUPS, cli_command};
+    use super::{COMMAND_GROUPS, cli_command};
     use crate::args::Cli;
 
     #[test]
     fn every_command_is_in_one_group() {
         let grouped: Vec<&str> =
-            GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+            COMMAND_GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
         let cli = Cli::command();
         let all: BTreeSet<&str> = cli.get_subcommands().map(clap::Command::get_name).collect();
         assert_eq!(grouped.iter().copied().collect::<BTreeSet<_>>(), all);
@@ -71,7 +71,7 @@ mod tests {
     fn help_lists_each_command_below_its_group() {
         let help = cli_command().render_help().to_string();
         let mut rest = help.as_str();
-        for (group, names) in GROUPS {
+        for (group, names) in COMMAND_GROUPS {
             rest = rest.split_once(&format!("\n{group}:\n")).expect(group).1;
             for name in names {
                 let line = rest.lines().next().unwrap();
@@ -85,6 +85,6 @@ mod tests {
         assert!(!help.contains(['{', '}']), "{help}");
         // The help of a single command is unchanged.
         let run = cli_command().find_subcommand_mut("run").unwrap().render_help().to_string();
-        assert!(run.contains("--dry-run") && !run.contains(GROUPS[0].0), "{run}");
+        assert!(run.contains("--dry-run") && !run.contains(COMMAND_GROUPS[0].0), "{run}");
     }
 }

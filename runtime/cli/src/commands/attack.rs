@@ -27,7 +27,7 @@ pub struct AttackTargets<'a> {
     /// The built-in attacks to run, in addition to the attacks that the tasks define.
     pub pack: Vec<&'static Attack>,
     /// The directory of the run in which gold and noop were graded.
-    pub validated: &'a Path,
+    pub validation_run: &'a Path,
     pub config: &'a ConfigFile,
     pub tasks: &'a [PlannedTask],
     pub sample: Option<Selection>,
@@ -53,15 +53,21 @@ pub fn select_attacks(named: &str) -> Result<Vec<&'static Attack>, CommandError>
 }
 
 /// Runs the attacks and returns their certificate, or `None` if the run was interrupted.
-pub async fn attack(on: AttackTargets<'_>) -> Result<Option<AttackCertificate>, CommandError> {
-    let attacks = AttackRun::new(&on.pack, on.validated, on.tasks, &on.config.sandbox)?;
-    open_files::check(on.jobs, attacks.patch_count(), attacks.arms().iter())?;
-    let out = on.validated.join(FOLDER);
-    let config = ConfigFile { arms: Vec::new(), attempts: 1, ..on.config.clone() };
+pub async fn attack(targets: AttackTargets<'_>) -> Result<Option<AttackCertificate>, CommandError> {
+    let attacks = AttackRun::new(
+        &targets.pack,
+        targets.validation_run,
+        targets.tasks,
+        &targets.config.sandbox,
+    )?;
+    open_files::check(targets.jobs, attacks.patch_count(), attacks.arms().iter())?;
+    let out = targets.validation_run.join(FOLDER);
+    let config = ConfigFile { arms: Vec::new(), attempts: 1, ..targets.config.clone() };
     let arms = attacks.arms().to_vec();
-    let (run, _) = assemble::create_run(&out, &config, arms.clone(), on.tasks, on.sample.clone())?;
+    let (run, _) =
+        assemble::create_run(&out, &config, arms.clone(), targets.tasks, targets.sample.clone())?;
     let plan = Plan {
-        tasks: on.tasks.to_vec(),
+        tasks: targets.tasks.to_vec(),
         arms: arms.into_iter().map(Arc::new).collect(),
         attempts: 1,
         only: Some(attacks.record(&run)?),
@@ -71,17 +77,17 @@ pub async fn attack(on: AttackTargets<'_>) -> Result<Option<AttackCertificate>, 
     let execution = Execution {
         run,
         plan,
-        jobs: on.jobs,
-        backends: on.backends.clone(),
+        jobs: targets.jobs,
+        backends: targets.backends.clone(),
         scaffolds: &catalog,
-        cache: on.cache,
+        cache: targets.cache,
         grading: RegradePolicy::Anew,
         flakes: FlakyTests::default(),
         say: &assemble::print_message,
-        hear: &assemble::print_preflight,
+        on_preflight: &assemble::print_preflight,
     };
     if !matches!(execute_plan(execution, true).await?, PlanOutcome::Done { .. }) {
         return Ok(None);
     }
-    Ok(Some(attacks.results(&out, on.sample)?))
+    Ok(Some(attacks.results(&out, targets.sample)?))
 }

@@ -18,7 +18,7 @@ use crate::{
 
 /// How long workers may take to stop after a cancel request. A worker closes its sandboxes within
 /// 15 s. Workers that are still live after the timeout are killed by the scheduler.
-const END_TIMEOUT: Duration = Duration::from_secs(30);
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long to wait for killed workers. A killed worker counts as live until its lease expires.
 const KILL_TIMEOUT: Duration = Duration::from_secs(90);
 /// Interval between two checks of the run directory.
@@ -36,7 +36,7 @@ pub async fn cancel(run: &Path) -> Result<ExitCode, CommandError> {
     for one in submissions.active().cloned().collect::<Vec<_>>() {
         tokio::task::spawn_blocking(move || request_stop(&one)).await?.map_err(user_error)?;
     }
-    wait_until_ended(run, &jobs, END_TIMEOUT).await?;
+    wait_until_ended(run, &jobs, STOP_TIMEOUT).await?;
     for one in submissions.all.iter_mut().filter(|one| one.cancelled.is_none()) {
         let cancelled = one.clone();
         tokio::task::spawn_blocking(move || cancel_jobs(&cancelled)).await?.map_err(user_error)?;

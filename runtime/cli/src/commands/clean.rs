@@ -107,13 +107,13 @@ impl Cleaner {
             }
         }
         for kept in backend.cache_entries().await? {
-            if !self.is_old_enough(kept.made) {
+            if !self.is_old_enough(kept.created_at) {
                 continue;
             }
             if self.dry_run || backend.discard(&kept).await? {
                 self.report_removed(&kept)?;
             } else {
-                tell!("skipped {}: still in use", kept.what);
+                tell!("skipped {}: still in use", kept.description);
             }
         }
         Ok(())
@@ -149,13 +149,23 @@ impl Cleaner {
                     continue;
                 }
                 let (what, handle) = (format!("{kind} {name:.40}"), String::new());
-                self.report_removed(&CacheEntry { what, bytes: size, made, handle })?;
+                self.report_removed(&CacheEntry {
+                    description: what,
+                    bytes: size,
+                    created_at: made,
+                    handle,
+                })?;
             }
             if small > 0 {
                 self.items += small - 1;
                 let (what, handle) =
                     (format!("{folder}: {}", plural(small, "item")), String::new());
-                self.report_removed(&CacheEntry { what, bytes, made: None, handle })?;
+                self.report_removed(&CacheEntry {
+                    description: what,
+                    bytes,
+                    created_at: None,
+                    handle,
+                })?;
             }
         }
         Ok(())
@@ -164,7 +174,7 @@ impl Cleaner {
     fn report_removed(&mut self, kept: &CacheEntry) -> io::Result<()> {
         self.items += 1;
         self.bytes += kept.bytes;
-        let age = kept.made.and_then(|made| made.elapsed().ok());
+        let age = kept.created_at.and_then(|made| made.elapsed().ok());
         let age = age.map_or(String::new(), |age| {
             let hours = age.as_secs() / 3_600;
             match hours {
@@ -173,7 +183,7 @@ impl Cleaner {
                 _ => format!("{} old", plural(hours / 24, "day")),
             }
         });
-        let line = format!("{:>10}  {:<18}  {}", format_size(kept.bytes), age, kept.what);
+        let line = format!("{:>10}  {:<18}  {}", format_size(kept.bytes), age, kept.description);
         print_result(&format!("{}\n", line.trim_end()))
     }
 }
@@ -219,7 +229,7 @@ fn remove(path: &Path) -> io::Result<()> {
         false => fs::remove_file(path),
         true => fs::remove_dir_all(path).or_else(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => {
-                unlock(path)?;
+                make_writable(path)?;
                 fs::remove_dir_all(path)
             }
             _ => Err(error),
@@ -228,13 +238,13 @@ fn remove(path: &Path) -> io::Result<()> {
     removed.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 
-fn unlock(folder: &Path) -> io::Result<()> {
+fn make_writable(folder: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
-            unlock(&entry.path())?;
+            make_writable(&entry.path())?;
         }
     }
     Ok(())

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Exit status if a collection creates no tasks.
-const NO_TASK: u8 = 3;
+const NO_TASKS_STATUS: u8 = 3;
 
 pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
     let cache = cache_dir::default_cache_dir()?;
@@ -106,11 +106,11 @@ fn print_outcome(out: &Path, has_tasks: bool, left_out: usize, reasons: &str) ->
         return ExitCode::SUCCESS;
     }
     tell!("no tasks created");
-    ExitCode::from(NO_TASK)
+    ExitCode::from(NO_TASKS_STATUS)
 }
 
 pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandError> {
-    if let Some(since) = args.since.as_deref().filter(|since| !is_day(since)) {
+    if let Some(since) = args.since.as_deref().filter(|since| !is_iso_date(since)) {
         let what = format!("--since {since:?} is not a date");
         return Err(UserError::new(what).hint("use YYYY-MM-DD, such as 2024-05-01").into());
     }
@@ -285,7 +285,7 @@ fn reject_overwriting_tasks(out: &Path) -> Result<(), UserError> {
 }
 
 /// Whether a text has the form `2024-05-01`. Dates are compared as strings, so no other form works.
-fn is_day(text: &str) -> bool {
+fn is_iso_date(text: &str) -> bool {
     let shape = |byte: u8| if byte.is_ascii_digit() { b'0' } else { byte };
     text.bytes().map(shape).eq(*b"0000-00-00")
 }
@@ -338,8 +338,10 @@ mod tests {
     }
 
     #[test]
-    fn is_day_accepts_only_iso_dates() {
-        assert!(is_day("2024-05-01"));
-        assert!(!is_day("2024-5-1") && !is_day("yesterday") && !is_day("2024-05-011"));
+    fn is_iso_date_rejects_other_formats() {
+        assert!(is_iso_date("2024-05-01"));
+        assert!(
+            !is_iso_date("2024-5-1") && !is_iso_date("yesterday") && !is_iso_date("2024-05-011")
+        );
     }
 }

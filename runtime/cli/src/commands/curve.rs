@@ -361,7 +361,7 @@ impl<'a> CurveBuilder<'a> {
         let path =
             self.path.canonicalize()?.with_file_name(format!("{name}-check-{}-{at}", budget.name));
         let (cache, catalog) = (cache_dir::default_cache_dir()?, assemble::catalog()?);
-        let world = assemble::world(&cache, &catalog);
+        let world = assemble::plan_context(&cache, &catalog);
         let planned = PlannedRun::from_record(&path, record, world)?;
         let Some((real, calls)) = run_separately(planned, true).await? else {
             return Ok(None);
@@ -529,7 +529,7 @@ impl<'a> CurveBuilder<'a> {
             grading: RegradePolicy::Once,
             flakes: FlakyTests::from_record(self.record, &assemble::print_message),
             say: &assemble::print_message,
-            hear: &assemble::print_preflight,
+            on_preflight: &assemble::print_preflight,
         };
         // No watcher is needed, because the caller reports failures. No bundle is needed, because
         // no agent runs.

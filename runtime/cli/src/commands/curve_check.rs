@@ -56,7 +56,7 @@ pub async fn run_separately(
         grading: RegradePolicy::Once,
         flakes: FlakyTests::from_record(&record, &assemble::print_message),
         say: &assemble::print_message,
-        hear: &assemble::print_preflight,
+        on_preflight: &assemble::print_preflight,
     };
     match execute_plan(execution, is_kept).await? {
         PlanOutcome::Done { .. } => {}

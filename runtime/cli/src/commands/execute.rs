@@ -27,7 +27,7 @@ use crate::{
     print::print_visible,
     progress::{self, Board},
     watchdog::{CLOSE_TIMEOUT, Watchdog},
-    workers::continuation,
+    workers::continue_command,
 };
 
 /// If faults cannot be recorded, at most this many of the affected trials are listed individually.
@@ -128,7 +128,7 @@ pub async fn execute_and_report(work: PreparedRun<'_>) -> Result<ExitCode, Comma
         grading,
         flakes,
         say: &assemble::print_message,
-        hear: &assemble::print_preflight,
+        on_preflight: &assemble::print_preflight,
     };
     let carried = execute_plan(execution, true).await?;
     let (told_to_resume, too_late, finished) = match carried {
@@ -144,7 +144,7 @@ pub async fn execute_and_report(work: PreparedRun<'_>) -> Result<ExitCode, Comma
     if !kept.is_empty() {
         report = report::build_report(&out, HashMap::new())?;
     }
-    report::write(&out, &report)?;
+    report::write_report(&out, &report)?;
     print_visible(&report_text(&report, TextOptions::default()))?;
     let complete = report.arms.iter().all(|arm| arm.complete);
     if too_late && !complete {
@@ -155,7 +155,7 @@ pub async fn execute_and_report(work: PreparedRun<'_>) -> Result<ExitCode, Comma
     let waits =
         |trial: &proctor_report::TaskReport| trial.resolved.is_none() && trial.damage.is_empty();
     if !told_to_resume && report.tasks.iter().any(waits) {
-        tell!("`{}` retries the trials without a verdict", continuation(&out));
+        tell!("`{}` retries the trials without a verdict", continue_command(&out));
     }
     for trial in &kept {
         tell!("not graded again: {trial}; the earlier verdict is kept");
@@ -191,7 +191,7 @@ pub async fn execute_plan(
     let watcher = running.progress().map(|told| tokio::spawn(progress::watch(told, board)));
     let continues = || {
         if is_kept {
-            tell!("`{}` continues the run", continuation(&out));
+            tell!("`{}` continues the run", continue_command(&out));
         }
     };
     let handle = running.handle();
@@ -237,7 +237,8 @@ pub async fn execute_plan(
     }
     // `close` ends the event stream, which stops the watcher.
     let ended = running.close(trials);
-    let held: Vec<_> = ended.held.iter().map(|one| halt_message(&one.fault, one.trials)).collect();
+    let held: Vec<_> =
+        ended.held_trials.iter().map(|one| halt_message(&one.fault, one.trials)).collect();
     if let Some(watcher) = watcher {
         watcher.await?;
     }

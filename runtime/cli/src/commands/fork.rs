@@ -43,7 +43,7 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
             .hint("`proctor show RUN TASK ARM ATTEMPT` lists its steps")
     })?;
     let (cache, catalog) = (cache_dir::default_cache_dir()?, assemble::catalog()?);
-    let world = assemble::world(&cache, &catalog);
+    let world = assemble::plan_context(&cache, &catalog);
     let (file, hint) = changed_config(&record.config, &found, &args)?;
     let resolved = ReadConfig::from_arguments(file, assemble::SANDBOX_KEY).resolve(world)?;
     let Some(arm) = resolved.config().arms.first() else {

@@ -130,7 +130,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
             .into());
     }
     let (cache, catalog) = (cache_dir::default_cache_dir()?, assemble::catalog()?);
-    let world = assemble::world(&cache, &catalog);
+    let world = assemble::plan_context(&cache, &catalog);
     let sandbox = args.sandbox_spec();
     let grading = config::GradingSettings {
         certificate: args.certificate.clone(),

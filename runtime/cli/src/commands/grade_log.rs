@@ -36,13 +36,13 @@ fn empty_log_warning(log: &Path, found: &LogSummary) -> Option<(String, String)>
     let (log, reader) = (log.display(), &found.reader);
     if found.results == 0 {
         let lines = plural(found.lines, "line");
-        let why = found.refused.as_ref().map_or(String::new(), |why| format!("; {why}"));
+        let why = found.rejection.as_ref().map_or(String::new(), |why| format!("; {why}"));
         let what = format!("no test results in {log} ({lines}, read {reader}){why}");
         let hint =
             "pass the complete test output as stored by the benchmark's harness (test_output.txt)";
         return Some((what, hint.to_owned()));
     }
-    (found.of_task == 0).then(|| {
+    (found.expected_results == 0).then(|| {
         let results = plural(found.results, "test result");
         let what =
             format!("{log} has {results}, read {reader}, but none belongs to a test of this task");

@@ -44,7 +44,7 @@ struct InputTrial {
     attempt: Option<u32>,
     file: PathBuf,
     sha256: String,
-    made: TrialContent,
+    content: TrialContent,
 }
 
 enum TrialContent {
@@ -65,8 +65,8 @@ pub async fn import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
         for file in &below.files {
             given.extend(read(file, args.format, &mut fidelity)?);
         }
-        if below.passed_over > 0 {
-            let others = plural(below.passed_over, "other file");
+        if below.ignored_count > 0 {
+            let others = plural(below.ignored_count, "other file");
             tell!("note: ignored {others} in {}", path.display());
         }
     }
@@ -86,7 +86,7 @@ pub async fn import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
     record.absent = absent.into_iter().map(|(_, id)| id).collect();
     dir.write_run(&record)?;
     for (given, id) in given {
-        match given.map(|given| &given.made) {
+        match given.map(|given| &given.content) {
             Some(TrialContent::Trial(imported)) => write_trial(&dir, &id, imported)?,
             Some(TrialContent::Patch(patch)) => {
                 record_prediction(&dir, &id, TaskPrediction::Patch(patch.as_bytes()))?;
@@ -156,7 +156,7 @@ fn read(
         attempt: imported.attempt,
         file: file.to_owned(),
         sha256: sha256_hex(&bytes),
-        made: TrialContent::Trial(Box::new(imported)),
+        content: TrialContent::Trial(Box::new(imported)),
     }])
 }
 
@@ -174,7 +174,7 @@ fn read_patches(
         found.bad.iter().map(|bad| (bad.location(), bad.error())),
         tasks::MAX_LISTED_ROWS,
     );
-    if !found.makers.is_empty() {
+    if !found.by_model.is_empty() {
         for row in rows {
             tell!("warning: {row}; skipped");
         }
@@ -184,18 +184,18 @@ fn read_patches(
         ));
     }
     let mut all = Vec::new();
-    for (arm, attempts) in found.makers {
+    for (arm, attempts) in found.by_model {
         for ((task, attempt), one) in attempts {
             fidelity.trials += 1;
             fidelity.record_missing("conversations", 1);
-            let attempt = one.numbered.then_some(attempt);
-            let made = match one.failed {
+            let attempt = one.has_attempt_number.then_some(attempt);
+            let made = match one.failure {
                 Some(why) => TrialContent::Failed(why),
                 None => TrialContent::Patch(one.patch),
             };
             let arm = arm.clone();
             let (file, sha256) = (file.to_owned(), sha256.to_owned());
-            all.push(InputTrial { tasks: vec![task], arm, attempt, file, sha256, made });
+            all.push(InputTrial { tasks: vec![task], arm, attempt, file, sha256, content: made });
         }
     }
     Ok(all)
@@ -232,7 +232,7 @@ async fn plan(
             one.tasks.truncate(1);
             let id = one.tasks.first().cloned().unwrap_or_default();
             if !planned.iter().any(|planned| planned.task.id.as_str() == id) {
-                let task = Arc::new(bare_task(&id, &one.made));
+                let task = Arc::new(bare_task(&id, &one.content));
                 planned.push(PlannedTask { task, base_dir: PathBuf::new() });
             }
         }
@@ -358,7 +358,7 @@ fn build_arms(trials: &Trials, sandbox: &SandboxSpec) -> Vec<Arm> {
     }
     let arm = |(name, all): (&str, Vec<&InputTrial>)| {
         let digests: Vec<&str> = all.iter().map(|one| one.sha256.as_str()).collect();
-        let first = all.iter().find_map(|one| match &one.made {
+        let first = all.iter().find_map(|one| match &one.content {
             TrialContent::Trial(imported) => Some(imported.as_ref()),
             _ => None,
         });

@@ -18,7 +18,7 @@ pub struct FoundFiles {
     /// Files to import, sorted by path.
     pub files: Vec<PathBuf>,
     /// Number of files that were ignored.
-    pub passed_over: usize,
+    pub ignored_count: usize,
 }
 
 impl ImportFormat {
@@ -71,7 +71,7 @@ pub fn find_files(folder: &Path, format: Option<ImportFormat>) -> Result<FoundFi
              pass the files themselves",
         ));
     }
-    Ok(FoundFiles { passed_over: count - files.len(), files })
+    Ok(FoundFiles { ignored_count: count - files.len(), files })
 }
 
 fn list_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
@@ -128,7 +128,7 @@ mod tests {
         let place = given.path();
         let both = ["a/trial/t.traj.json", "b/trial/agent/trajectory.json"];
         assert_eq!(names(place, None), both);
-        assert_eq!(find_files(place, None).unwrap().passed_over, 4);
+        assert_eq!(find_files(place, None).unwrap().ignored_count, 4);
         assert_eq!(names(place, Some(ImportFormat::Mini)), both[..1]);
         assert_eq!(names(place, Some(ImportFormat::Swebench)), ["preds.jsonl"]);
     }

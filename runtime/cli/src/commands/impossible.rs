@@ -29,7 +29,7 @@ pub async fn write_impossible_variants(
     let arm = config::plain_arm("noop", &sandbox);
     let file = config::plain_config(patterns.to_vec(), &sandbox, vec![arm]);
     let catalog = assemble::catalog()?;
-    let world = assemble::world(&cache, &catalog);
+    let world = assemble::plan_context(&cache, &catalog);
     let resolved = ReadConfig::from_arguments(file, assemble::SANDBOX_OPTION).resolve(world)?;
     let loaded = resolved.load(world, Purpose::Open, &[], None).await?;
     let backend = assemble::start_backend(kind, &cache).await?;
@@ -48,7 +48,7 @@ pub async fn write_impossible_variants(
         grading: RegradePolicy::Once,
         flakes: FlakyTests::default(),
         say: &assemble::print_message,
-        hear: &assemble::print_preflight,
+        on_preflight: &assemble::print_preflight,
     };
     let (context, told) = execution.open().await?.into_parts();
     let watcher = tokio::spawn(progress::watch(told, board));

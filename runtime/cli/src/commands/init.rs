@@ -58,7 +58,7 @@ pub fn init(args: InitArgs) -> Result<ExitCode, CommandError> {
     };
     file.write_all(text.as_bytes())?;
     print::print_visible(&format!("wrote {shown}\n"))?;
-    let keys = answers.models.iter().filter_map(|one| one.found.spec.key_env.as_deref());
+    let keys = answers.models.iter().filter_map(|one| one.vendor_model.spec.key_env.as_deref());
     for key in keys.filter(|key| std::env::var_os(key).is_none()) {
         print::print_visible(&format!("next: export {key}=<your key>\n"))?;
     }
@@ -86,7 +86,7 @@ fn exists_error(shown: &str) -> UserError {
 /// A model's name, and what is known about it.
 struct ModelChoice {
     name: String,
-    found: VendorModel,
+    vendor_model: VendorModel,
 }
 
 struct ScaffoldChoice {
@@ -100,7 +100,7 @@ fn parse_model(name: &str) -> Result<ModelChoice, UserError> {
         let what = format!("{} contains a control character", one_line(name));
         return Err(UserError::new(what).hint("write VENDOR/NAME"));
     }
-    Ok(ModelChoice { name: name.to_owned(), found: vendor_model(name)? })
+    Ok(ModelChoice { name: name.to_owned(), vendor_model: vendor_model(name)? })
 }
 
 fn find_scaffold(name: &str) -> Result<ScaffoldChoice, UserError> {
@@ -175,7 +175,7 @@ impl Answers {
         for model in &self.models {
             let of_model = chosen.iter().filter(|one| one.needs_model);
             arms.extend(of_model.map(|one| TemplateArm::new(&one.name, Some(&model.name))));
-            let own = model.found.agents.iter();
+            let own = model.vendor_model.agents.iter();
             let own = own.filter(|agent| chosen.iter().all(|one| one.name != **agent));
             suggested.extend(own.map(|agent| TemplateArm::new(agent, Some(&model.name))));
         }
@@ -280,7 +280,7 @@ struct TemplateModel {
 
 impl TemplateModel {
     fn new(model: &ModelChoice, prices: &PriceTable) -> Self {
-        let spec = &model.found.spec;
+        let spec = &model.vendor_model.spec;
         Self {
             key: quote_toml(&model.name),
             base_url: quote_toml(&spec.base_url),
@@ -288,7 +288,7 @@ impl TemplateModel {
             api: spec.api.name(),
             key_env: spec.key_env.clone(),
             context_window: spec.context_window,
-            is_local: model.found.is_local,
+            is_local: model.vendor_model.is_local,
             is_priced: prices.price_of(spec).is_some(),
         }
     }

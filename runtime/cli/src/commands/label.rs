@@ -52,7 +52,7 @@ pub fn label(args: &LabelArgs) -> Result<ExitCode, CommandError> {
         comment: args.comment.clone(),
         removed: args.remove,
     };
-    if args.remove && !run.labels().standing.iter().any(|one| label.replaces(one)) {
+    if args.remove && !run.labels().current.iter().any(|one| label.replaces(one)) {
         let what = format!("{} has no label `{}` on that trial or step", found.name(), label.label);
         return Err(UserError::new(what).hint("`proctor label RUN` lists the labels").into());
     }
@@ -80,7 +80,7 @@ fn list_labels(run: &RunDir, record: &RunRecord) -> String {
     let mut out = String::new();
     for found in planned_trials(record) {
         let id = found.id();
-        for label in labels.standing.iter().filter(|label| label.trial == id) {
+        for label in labels.current.iter().filter(|label| label.trial == id) {
             // Writing to a string cannot fail.
             let _ = writeln!(
                 out,

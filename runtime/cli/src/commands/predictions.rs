@@ -27,7 +27,7 @@ pub fn load_predictions(file: &Path, include_failed: bool) -> Result<PredictionF
         predictions.bad.iter().map(|bad| (bad.location(), bad.error())),
         MAX_LISTED_ROWS,
     );
-    if !predictions.makers.is_empty() {
+    if !predictions.by_model.is_empty() {
         for entry in entries {
             tell!("warning: skipped {entry}; its task counts as having no prediction");
         }
@@ -53,7 +53,7 @@ impl PredictionFile {
     pub fn report_unknown_tasks(&self, planned: &[PlannedTask]) -> Result<(), UserError> {
         let known: BTreeSet<&str> =
             planned.iter().map(|planned| planned.task.id.as_str()).collect();
-        let all = || self.predictions.makers.values().flat_map(|attempts| attempts.keys());
+        let all = || self.predictions.by_model.values().flat_map(|attempts| attempts.keys());
         let strangers: BTreeSet<&str> =
             all().map(|(id, _)| id.as_str()).filter(|id| !known.contains(id)).collect();
         if all().all(|(id, _)| !known.contains(id.as_str())) {
@@ -85,7 +85,7 @@ impl PredictionFile {
             });
             Arm::for_patches(name, sandbox, settings)
         };
-        self.predictions.makers.iter().map(made).collect()
+        self.predictions.by_model.iter().map(made).collect()
     }
 
     /// Records a trial for every prediction. `arms` has the same order as in
@@ -96,14 +96,14 @@ impl PredictionFile {
         arms: &[Arc<Arm>],
         planned: &[PlannedTask],
     ) -> Result<(), CommandError> {
-        for (arm, made) in arms.iter().zip(self.predictions.makers.values()) {
+        for (arm, made) in arms.iter().zip(self.predictions.by_model.values()) {
             for planned in planned {
                 for attempt in 1..=self.attempts() {
                     let task = planned.task.id.clone();
                     let found = made.get(&(task.to_string(), attempt));
                     let taken = match found {
                         None => TaskPrediction::Missing,
-                        Some(found) => match &found.failed {
+                        Some(found) => match &found.failure {
                             Some(why) if !self.include_failed => TaskPrediction::Failed(why),
                             _ => TaskPrediction::Patch(found.patch.as_bytes()),
                         },
@@ -120,7 +120,7 @@ impl PredictionFile {
 fn predictions_digest(attempts: &Attempts) -> String {
     let mut all = Vec::new();
     for ((id, attempt), made) in attempts {
-        let head = format!("{id}\0{attempt}\0{}\0{}\0", made.failed.is_some(), made.patch.len());
+        let head = format!("{id}\0{attempt}\0{}\0{}\0", made.failure.is_some(), made.patch.len());
         all.extend_from_slice(head.as_bytes());
         all.extend_from_slice(made.patch.as_bytes());
     }

@@ -175,10 +175,10 @@ fn unscored_reason(
 /// Returns the result of this version's official parser for a recorded log. Returns `None` if the
 /// task has no official policy, or if its policy reads one log per test file.
 fn recheck_official(task: &Task, log: &[u8]) -> Option<bool> {
-    let from = find(log, OFFICIAL_HEADING)? + OFFICIAL_HEADING.len();
+    let from = find_subslice(log, OFFICIAL_HEADING)? + OFFICIAL_HEADING.len();
     let rest = log.get(from..)?;
-    let rest = rest.get(find(rest, b"\n")? + 1..)?;
-    let own = rest.get(..find(rest, WHOLE_SUITE_HEADING).unwrap_or(rest.len()))?;
+    let rest = rest.get(find_subslice(rest, b"\n")? + 1..)?;
+    let own = rest.get(..find_subslice(rest, WHOLE_SUITE_HEADING).unwrap_or(rest.len()))?;
     let folder = tempfile::tempdir().ok()?;
     let file = folder.path().join("log.txt");
     fs::write(&file, own).ok()?;
@@ -189,7 +189,7 @@ fn recheck_official(task: &Task, log: &[u8]) -> Option<bool> {
     }
 }
 
-fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
+fn find_subslice(bytes: &[u8], part: &[u8]) -> Option<usize> {
     bytes.windows(part.len()).position(|window| window == part)
 }
 
@@ -210,6 +210,6 @@ mod tests {
         .unwrap();
         assert_eq!(recheck_official(&task, &row("PASSED t.py::test_a\n")), None);
         assert_eq!(recheck_official(&task, b"no official run\n"), None);
-        assert_eq!(find(b"abcabc", b"ca"), Some(2));
+        assert_eq!(find_subslice(b"abcabc", b"ca"), Some(2));
     }
 }

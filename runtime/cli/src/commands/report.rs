@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Exit status: some files are corrupt, but no verdict depends on them.
-const DAMAGED: u8 = 1;
+const CORRUPT_STATUS: u8 = 1;
 
 /// Above this number of trials, the text report has no comparison, because computing it would take
 /// longer than reading the run.
@@ -35,7 +35,7 @@ const MAX_COMPARED_TRIALS: usize = 2_000;
 /// line. With `verify`, everything in the record is read, and corruption is an error.
 pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> {
     let (runs, format, verify) = (&args.runs, args.format, args.verify);
-    let groups = if args.groups { GroupSelection::All } else { GroupSelection::Telling };
+    let groups = if args.groups { GroupSelection::All } else { GroupSelection::Informative };
     let quality = args.quality.as_deref().map(quality::read_quality_file).transpose()?;
     let curves: Vec<Curve> =
         args.curves.iter().map(|path| read_curve(path)).collect::<Result<_, _>>()?;
@@ -111,12 +111,12 @@ pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> 
     }
     mask.print_summary();
     if !matches!(format, ReportFormat::Text | ReportFormat::Markdown | ReportFormat::Html) {
-        print_damage(&report);
+        print_corruption(&report);
     }
     let damaged = || report.tasks.iter().filter(|trial| !trial.damage.is_empty());
     Ok(match verify && (plan_damaged || damaged().next().is_some()) {
         true if damaged().any(|trial| trial.resolved.is_none()) => ExitCode::from(INCOMPLETE),
-        true => ExitCode::from(DAMAGED),
+        true => ExitCode::from(CORRUPT_STATUS),
         false => ExitCode::SUCCESS,
     })
 }
@@ -138,7 +138,7 @@ fn read_curve(path: &Path) -> Result<Curve, UserError> {
 }
 
 /// Reports corrupt files on stderr. Among the report formats, only text lists corrupt files.
-fn print_damage(report: &Report) {
+fn print_corruption(report: &Report) {
     for damage in report.tasks.iter().flat_map(|trial| &trial.damage) {
         tell!("damaged: {damage}");
     }
@@ -163,7 +163,7 @@ pub fn build_report(
 fn add_labels(report: &mut Report, run: &Path) -> Result<(), CommandError> {
     let labels = RunDir::open_read_only(run)?.labels();
     warn_about_bad_labels(&labels);
-    proctor_report::add_labels(report, &labels.standing);
+    proctor_report::add_labels(report, &labels.current);
     Ok(())
 }
 
@@ -174,7 +174,7 @@ fn warn_about_bad_labels(labels: &Labels) {
 }
 
 /// Saves the report as `report.json`.
-pub fn write(run: &Path, report: &Report) -> Result<(), CommandError> {
+pub fn write_report(run: &Path, report: &Report) -> Result<(), CommandError> {
     RunDir::open_read_only(run)?.write_report(report)?;
     Ok(())
 }

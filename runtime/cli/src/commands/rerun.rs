@@ -41,7 +41,7 @@ pub async fn rerun(path: &Path, select: RerunSelection) -> Result<ExitCode, Comm
     }
     // Run every check before moving any files, so that an error leaves the run unchanged.
     let (cache, catalog) = (cache_dir::default_cache_dir()?, assemble::catalog()?);
-    let (jobs, world) = (reopened.record().jobs, assemble::world(&cache, &catalog));
+    let (jobs, world) = (reopened.record().jobs, assemble::plan_context(&cache, &catalog));
     let only = chosen.iter().map(|(id, ..)| id.clone()).collect();
     let mut planned = reopened.check(Some(only), jobs, world)?;
     let RunRecord { arms, config, .. } = &planned.record;

@@ -94,7 +94,7 @@ async fn continue_run(
     let most = if reopened.run().is_shared() { workers::worker_jobs(record)? } else { record.jobs };
     let jobs = options.jobs.unwrap_or(most);
     let (cache, catalog) = (cache_dir::default_cache_dir()?, assemble::catalog()?);
-    let planned = reopened.check(None, jobs, assemble::world(&cache, &catalog))?;
+    let planned = reopened.check(None, jobs, assemble::plan_context(&cache, &catalog))?;
     let PlannedRun { run, record, plan } = planned;
     let plan = Plan { until, ..plan };
     let flakes = FlakyTests::from_record(&record, &assemble::print_message);

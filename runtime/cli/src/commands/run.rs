@@ -66,7 +66,7 @@ pub struct ReadyRun {
 pub async fn prepare(args: RunArgs) -> Result<PrepareOutcome, CommandError> {
     let cache = cache_dir::default_cache_dir()?;
     let catalog = assemble::catalog()?;
-    let world = assemble::world(&cache, &catalog);
+    let world = assemble::plan_context(&cache, &catalog);
     let config = shipped::find(&args.config, &cache)?;
     let mut read = ReadConfig::from_file(&config, &args.set)?.arms(&args.arms);
     if let Some(model) = &args.model {

@@ -68,7 +68,7 @@ pub async fn shell(args: ShellArgs) -> Result<ExitCode, CommandError> {
         grading: RegradePolicy::Once,
         flakes: FlakyTests::default(),
         say: &assemble::print_message,
-        hear: &assemble::print_preflight,
+        on_preflight: &assemble::print_preflight,
     };
     let (context, told) = execution.open().await?.into_parts();
     let watcher = tokio::spawn(progress::watch(told, board));
@@ -114,7 +114,7 @@ async fn plan_task_run(
     let arm = config::plain_arm("noop", &sandbox);
     let file = config::plain_config(args.tasks.clone(), &sandbox, vec![arm]);
     let catalog = assemble::catalog()?;
-    let world = assemble::world(cache, &catalog);
+    let world = assemble::plan_context(cache, &catalog);
     let resolved = Planning::from_arguments(file, assemble::SANDBOX_OPTION).resolve(world)?;
     let loaded = resolved.load_one(world, Purpose::Open, &args.of).await?;
     let backend = assemble::start_backend(kind, cache).await?;

@@ -16,7 +16,7 @@ use crate::{
 
 /// Exit status if a dataset has invalid rows. It equals the status of a usage error in
 /// [`CommandError`].
-const BAD_ROWS: u8 = 2;
+const INVALID_ROWS_STATUS: u8 = 2;
 
 /// Reads the tasks that match the patterns. Returns the valid tasks and the invalid rows.
 async fn read_tasks(patterns: &[String]) -> Result<(Vec<Task>, Vec<BadRow>), CommandError> {
@@ -55,7 +55,7 @@ pub async fn list_tasks(patterns: &[String]) -> Result<ExitCode, CommandError> {
     ) {
         tell!("{}", wrap_long_lines(&format!("bad row: {line}")));
     }
-    Ok(if bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(BAD_ROWS) })
+    Ok(if bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(INVALID_ROWS_STATUS) })
 }
 
 /// Shows one task. `--tasks` consumes all following words, so the last one may be the task's id.

@@ -96,7 +96,12 @@ fn trials_text(results: &[TrialResult], trials: &[PlannedTrial<'_>]) -> String {
         // If a trial has no verdict, omit the failure reason, because the ending already explains
         // why.
         let reason = result.filter(|one| one.verdict.is_some()).and_then(|one| {
-            FailureReason::from_results(outcome, one.verdict.as_ref(), one.patch_bytes, one.unasked)
+            FailureReason::from_results(
+                outcome,
+                one.verdict.as_ref(),
+                one.patch_bytes,
+                one.grading_not_requested,
+            )
         });
         let reason = reason.map_or(String::new(), |one| format!("{}; ", one.name()));
         let ended = outcome.map_or("not ended".to_owned(), |one| {

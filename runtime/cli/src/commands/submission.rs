@@ -71,7 +71,7 @@ pub fn trial_files(
 pub struct Folders<'a>(BTreeMap<PathBuf, Tally<'a>>);
 
 struct Tally<'a> {
-    found: PlannedTrial<'a>,
+    planned_trial: PlannedTrial<'a>,
     trials: usize,
     resolved: usize,
 }
@@ -83,7 +83,8 @@ impl<'a> Folders<'a> {
         found: PlannedTrial<'a>,
         verdict: Option<&Verdict>,
     ) {
-        let tally = self.0.entry(folder).or_insert(Tally { found, trials: 0, resolved: 0 });
+        let tally =
+            self.0.entry(folder).or_insert(Tally { planned_trial: found, trials: 0, resolved: 0 });
         tally.trials += 1;
         tally.resolved += usize::from(verdict.is_some_and(is_resolved));
     }
@@ -96,7 +97,7 @@ impl<'a> Folders<'a> {
         mask: &Mask,
         files: &mut BTreeSet<PathBuf>,
     ) -> Result<(), CommandError> {
-        for (folder, Tally { found, trials, resolved }) in &self.0 {
+        for (folder, Tally { planned_trial: found, trials, resolved }) in &self.0 {
             let submission = Submission {
                 arm: found.arm,
                 attempt: found.attempt,

@@ -21,9 +21,9 @@ use crate::{
 };
 
 pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
-    let (name, workers, settings) = (args.engine, args.workers, args.settings());
+    let (name, workers, settings) = (args.engine, args.workers, args.engine_settings());
     let is_run = args.run.config.join("run.json").exists();
-    if let Some(option) = args.planning_option().filter(|_| is_run) {
+    if let Some(option) = args.first_planning_option().filter(|_| is_run) {
         let what = format!("{option}: {} is already planned", args.run.config.display());
         let hint = "omit the option, or submit a configuration";
         return Err(UserError::new(what).hint(hint).into());

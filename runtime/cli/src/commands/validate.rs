@@ -61,7 +61,7 @@ pub async fn validate(asked: ValidationOptions) -> Result<ExitCode, CommandError
     let out = asked.out.as_deref().unwrap_or(temporary.path());
     let cache = cache_dir::default_cache_dir()?;
     let catalog = assemble::catalog()?;
-    let world = assemble::world(&cache, &catalog);
+    let world = assemble::plan_context(&cache, &catalog);
     let read = ReadConfig::from_arguments(validation_config(&asked), assemble::SANDBOX_OPTION);
     let resolved = read.resolve(world)?;
     let loaded = resolved.load(world, Purpose::Run, &[], asked.limit).await?;
@@ -89,7 +89,7 @@ pub async fn validate(asked: ValidationOptions) -> Result<ExitCode, CommandError
     if let Some(pack) = pack {
         let on = attack::AttackTargets {
             pack,
-            validated: out,
+            validation_run: out,
             config: &config,
             tasks: &planned,
             sample,

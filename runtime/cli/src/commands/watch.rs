@@ -99,14 +99,14 @@ pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
 /// The queries run in the background, so a scheduler that hangs does not block other output.
 struct QueueMonitor {
     lines: Receiver<Vec<String>>,
-    asking: Option<JoinHandle<()>>,
+    poll_task: Option<JoinHandle<()>>,
 }
 
 impl QueueMonitor {
     fn start(run: &Path) -> Result<Self, CommandError> {
         let (sender, lines) = channel(Vec::new());
         if Submissions::read(run).map_err(user_error)?.active().next().is_none() {
-            return Ok(Self { lines, asking: None });
+            return Ok(Self { lines, poll_task: None });
         }
         let every = Duration::from_secs(cluster_settings().map_err(user_error)?.poll_seconds);
         let run = run.to_owned();
@@ -119,7 +119,7 @@ impl QueueMonitor {
                 sleep(every).await;
             }
         });
-        Ok(Self { lines, asking: Some(asking) })
+        Ok(Self { lines, poll_task: Some(asking) })
     }
 
     fn lines(&self) -> Vec<String> {
@@ -129,7 +129,7 @@ impl QueueMonitor {
 
 impl Drop for QueueMonitor {
     fn drop(&mut self) {
-        if let Some(asking) = &self.asking {
+        if let Some(asking) = &self.poll_task {
             asking.abort();
         }
     }

@@ -52,13 +52,13 @@ struct ArmRow {
 pub struct RunningTrial {
     pub arm: String,
     pub step: u64,
-    pub doing: String,
+    pub activity: String,
     pub since: Instant,
 }
 
 impl RunningTrial {
     pub fn new(arm: &str, step: u64, doing: &str) -> Self {
-        Self { arm: arm.to_owned(), step, doing: doing.to_owned(), since: Instant::now() }
+        Self { arm: arm.to_owned(), step, activity: doing.to_owned(), since: Instant::now() }
     }
 }
 
@@ -188,9 +188,9 @@ impl Board {
 
     fn set_activity(&mut self, trial: &TrialId, doing: String) {
         if let Some(running) = self.running.get_mut(trial)
-            && running.doing != doing
+            && running.activity != doing
         {
-            (running.doing, running.since) = (doing, Instant::now());
+            (running.activity, running.since) = (doing, Instant::now());
         }
     }
 
@@ -272,7 +272,7 @@ impl Board {
             lines.extend(more_line(self.arms.len(), "arm"));
         }
         lines.extend(self.running.iter().take(MAX_ROWS).map(|(trial, running)| {
-            let RunningTrial { arm, step, doing, since } = running;
+            let RunningTrial { arm, step, activity: doing, since } = running;
             let seconds = since.elapsed().as_secs();
             format!("  {} step {step}, {seconds:3} s {doing}", trial_name(trial, arm))
         }));

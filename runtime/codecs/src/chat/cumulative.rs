@@ -9,9 +9,9 @@ pub(super) enum TextDeduplicator {
     One(String),
     /// The second fragment starts with the whole first one. The second fragment is held back until
     /// the third one shows which kind of stream this is.
-    Doubted { first: String, held: String },
+    Undecided { first: String, held: String },
     /// A plain stream, with the text so far.
-    Pieces(String),
+    Plain(String),
     /// A cumulative stream, with the text so far.
     Cumulative(String),
 }
@@ -39,24 +39,24 @@ impl TextDeduplicator {
                     && piece.len() > first.len()
                     && piece.starts_with(&first) =>
             {
-                *self = Self::Doubted { first, held: piece.to_owned() };
+                *self = Self::Undecided { first, held: piece.to_owned() };
                 String::new()
             }
-            Self::One(before) | Self::Pieces(before) => {
+            Self::One(before) | Self::Plain(before) => {
                 // Some servers repeat the whole text in the last fragment.
                 if before.len() >= MIN_REPEATED_TEXT && before == piece {
-                    *self = Self::Pieces(before);
+                    *self = Self::Plain(before);
                     return String::new();
                 }
-                *self = Self::Pieces(before + piece);
+                *self = Self::Plain(before + piece);
                 piece.to_owned()
             }
-            Self::Doubted { first, held } if piece.starts_with(&held) => {
+            Self::Undecided { first, held } if piece.starts_with(&held) => {
                 *self = Self::Cumulative(piece.to_owned());
                 piece[first.len()..].to_owned()
             }
-            Self::Doubted { first, held } => {
-                *self = Self::Pieces(first + &held + piece);
+            Self::Undecided { first, held } => {
+                *self = Self::Plain(first + &held + piece);
                 held + piece
             }
             Self::Cumulative(before) => {
@@ -72,9 +72,9 @@ impl TextDeduplicator {
 
     /// Returns the text that is still held back at the end of the stream. A stream of only two
     /// fragments is cumulative if the second one repeats the first.
-    pub(super) fn rest(&mut self) -> String {
+    pub(super) fn take_held_text(&mut self) -> String {
         match std::mem::take(self) {
-            Self::Doubted { first, held } => held[first.len()..].to_owned(),
+            Self::Undecided { first, held } => held[first.len()..].to_owned(),
             other => {
                 *self = other;
                 String::new()
@@ -90,7 +90,7 @@ mod tests {
     fn text(pieces: &[&str]) -> String {
         let mut stream = TextDeduplicator::default();
         let mut out: String = pieces.iter().map(|piece| stream.push(piece)).collect();
-        out += &stream.rest();
+        out += &stream.take_held_text();
         out
     }
 

@@ -57,14 +57,14 @@ pub fn read_request(body: &Map<String, Value>, losses: &mut Losses) -> Result<Re
         model: field("model").as_str().unwrap_or_default().to_owned(),
         turns,
         tools: read_tools(field("tools"), losses)?,
-        choice: read_tool_choice(field("tool_choice"), losses),
+        tool_choice: read_tool_choice(field("tool_choice"), losses),
         parallel: field("parallel_tool_calls").as_bool(),
         max_output: max_output.filter_map(|name| field(name).as_u64()).next(),
         temperature: field("temperature").as_f64(),
         top_p: field("top_p").as_f64(),
         stop,
         seed: field("seed").as_i64(),
-        shape: read_response_format(field("response_format")),
+        response_format: read_response_format(field("response_format")),
         stream: field("stream") == &Value::Bool(true),
     })
 }

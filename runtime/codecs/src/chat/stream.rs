@@ -18,10 +18,10 @@ pub struct ChatReader {
     started: bool,
     text: TextDeduplicator,
     /// Whether text or a refusal has arrived.
-    wrote: bool,
-    thought: bool,
+    has_text: bool,
+    has_reasoning: bool,
     /// The finish reason, if it arrived before any content.
-    early: Option<String>,
+    early_finish_reason: Option<String>,
     /// Whether a finish reason has arrived.
     stopped: bool,
     done: bool,
@@ -85,8 +85,9 @@ impl Reader for ChatReader {
             deltas.extend(self.implicit_end());
             return Ok(deltas);
         }
-        let wrong =
-            |error: serde_json::Error| ReadError::Torn(format!("a chunk is not JSON: {error}"));
+        let wrong = |error: serde_json::Error| {
+            ReadError::Corrupted(format!("a chunk is not JSON: {error}"))
+        };
         let repaired;
         let parsed = match Fields::parse(&event.data).and_then(Chunk::read) {
             Err(_) => {
@@ -117,23 +118,23 @@ impl Reader for ChatReader {
         let starts_new_response =
             self.identity.starts_new_response(&chunk.id, delta["role"].is_string());
         if starts_new_response
-            && self.wrote
+            && self.has_text
             && self.calls.is_empty()
             && delta["tool_calls"].is_null()
         {
             let why = "another response started within the stream";
-            return Err(ReadError::Torn(why.into()));
+            return Err(ReadError::Corrupted(why.into()));
         }
         self.read_delta(delta, &mut deltas)?;
         // Some servers send an empty finish reason with every chunk.
         if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
             // Some servers send `stop` with the first, empty chunk, so the last reason counts.
-            if self.wrote || !self.calls.is_empty() || self.thought {
+            if self.has_text || !self.calls.is_empty() || self.has_reasoning {
                 self.flush_held_text(&mut deltas);
                 self.stopped = true;
                 deltas.push(Delta::Stopped(response::read_stop_reason(reason)));
             } else {
-                self.early = Some(reason.to_owned());
+                self.early_finish_reason = Some(reason.to_owned());
             }
         }
         let usage = response::read_usage(&chunk.usage);
@@ -205,7 +206,7 @@ impl ChatReader {
 
     /// Emits the text that was held back until the end.
     fn flush_held_text(&mut self, deltas: &mut Vec<Delta>) {
-        let rest = self.text.rest();
+        let rest = self.text.take_held_text();
         if !rest.is_empty() {
             self.turn.add_text(&rest);
             deltas.push(Delta::Text(rest));
@@ -216,9 +217,12 @@ impl ChatReader {
     /// or only part of a call, it was cut off and has no end.
     fn implicit_end(&mut self) -> Option<Delta> {
         let whole = self.calls.iter().all(|call| call.arguments.is_empty() || call.is_complete());
-        let says = self.wrote || !self.calls.is_empty();
-        let early =
-            self.early.take().filter(|_| !says).map(|reason| response::read_stop_reason(&reason));
+        let says = self.has_text || !self.calls.is_empty();
+        let early = self
+            .early_finish_reason
+            .take()
+            .filter(|_| !says)
+            .map(|reason| response::read_stop_reason(&reason));
         let unsaid = (!self.stopped && says && whole).then_some(StopReason::End);
         early.or(unsaid).map(Delta::Stopped)
     }
@@ -233,8 +237,8 @@ impl ChatReader {
         let refusal = delta["refusal"].as_str().filter(full);
         deltas.extend(refusal.map(|text| Delta::Refusal(text.to_owned())));
         for delta in deltas.iter() {
-            self.wrote |= matches!(delta, Delta::Text(_) | Delta::Refusal(_));
-            self.thought |= matches!(delta, Delta::Reasoning(_));
+            self.has_text |= matches!(delta, Delta::Text(_) | Delta::Refusal(_));
+            self.has_reasoning |= matches!(delta, Delta::Reasoning(_));
         }
         if let Some(fields) = delta.as_object() {
             self.turn.add_fields(fields);
@@ -281,7 +285,7 @@ impl ChatReader {
                 (None, None) if text.is_empty() => continue,
                 (None, None) => {
                     let why = "a tool call fragment without a function name";
-                    return Err(ReadError::Torn(why.into()));
+                    return Err(ReadError::Corrupted(why.into()));
                 }
             };
             self.turn.add_call(index, call, &text);
@@ -300,7 +304,7 @@ pub struct ChatWriter {
     model: String,
     created: u64,
     with_usage: bool,
-    called: bool,
+    has_calls: bool,
     stop: Option<StopReason>,
 }
 
@@ -312,7 +316,7 @@ impl ChatWriter {
             model: String::new(),
             created: super::super::now(),
             with_usage: asked == Some(&Value::Bool(true)),
-            called: false,
+            has_calls: false,
             stop: None,
         }
     }
@@ -354,7 +358,7 @@ impl Writer for ChatWriter {
                 );
             }
             Delta::Call { index, id, name } => {
-                self.called = true;
+                self.has_calls = true;
                 let function = json!({"name": name, "arguments": ""});
                 let call = json!(
                     {"index": index, "id": id, "type": "function", "function": function}
@@ -372,7 +376,7 @@ impl Writer for ChatWriter {
 
     fn end(&mut self, usage: &Usage, out: &mut String) {
         let stop = match self.stop.take().unwrap_or_default() {
-            StopReason::End if self.called => StopReason::Calls,
+            StopReason::End if self.has_calls => StopReason::Calls,
             stop => stop,
         };
         let reason = response::finish_reason(&stop);

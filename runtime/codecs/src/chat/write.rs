@@ -20,7 +20,7 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
     body.insert("messages".into(), messages.into());
     if !request.tools.is_empty() {
         body.insert("tools".into(), request.tools.iter().map(write_tool).collect());
-        if let Some(choice) = &request.choice {
+        if let Some(choice) = &request.tool_choice {
             body.insert("tool_choice".into(), write_tool_choice(choice));
         }
         if let Some(parallel) = request.parallel {
@@ -28,7 +28,7 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
         }
     }
     let stop = (!request.stop.is_empty()).then_some(&request.stop);
-    let shape = request.shape.as_ref().map(|shape| match shape {
+    let shape = request.response_format.as_ref().map(|shape| match shape {
         ResponseFormat::Json => json!({"type": "json_object"}),
         ResponseFormat::Schema { name, schema, strict } => {
             let mut given = json!({"name": name, "schema": schema});

@@ -75,14 +75,14 @@ pub fn read_request(body: &Map<String, Value>, losses: &mut Losses) -> Result<Re
         model: String::new(),
         turns,
         tools: read_tools(body.get("tools").unwrap_or(&Value::Null))?,
-        choice: read_tool_choice(get_either(body, "toolConfig", "tool_config"), losses),
+        tool_choice: read_tool_choice(get_either(body, "toolConfig", "tool_config"), losses),
         parallel: None,
         max_output: config["maxOutputTokens"].as_u64(),
         temperature: config["temperature"].as_f64(),
         top_p: config["topP"].as_f64(),
         stop: stop.filter_map(Value::as_str).map(Into::into).collect(),
         seed: config["seed"].as_i64(),
-        shape: read_response_format(config),
+        response_format: read_response_format(config),
         stream: false,
     })
 }

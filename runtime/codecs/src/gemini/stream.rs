@@ -25,7 +25,7 @@ impl Reader for GeminiReader {
             return Ok(Vec::new());
         }
         let data: Value = lenient_json::parse(event.data.as_bytes())
-            .map_err(|error| ReadError::Torn(format!("an event is not JSON: {error}")))?;
+            .map_err(|error| ReadError::Corrupted(format!("an event is not JSON: {error}")))?;
         if let Some(error) = data.get("error").filter(|error| !error.is_null()) {
             return Err(format!("error in the stream: {error}").into());
         }

@@ -50,7 +50,7 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
         });
         let declared: Vec<_> = declared.collect();
         body.insert("tools".into(), json!([{"functionDeclarations": declared}]));
-        if let Some(choice) = &request.choice {
+        if let Some(choice) = &request.tool_choice {
             let config = match choice {
                 ToolChoice::Auto => json!({"mode": "AUTO"}),
                 ToolChoice::Never => json!({"mode": "NONE"}),
@@ -71,7 +71,7 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
 }
 
 fn generation_config(request: &Request) -> Map<String, Value> {
-    let (mime, schema) = match &request.shape {
+    let (mime, schema) = match &request.response_format {
         None => (Value::Null, Value::Null),
         Some(ResponseFormat::Json) => ("application/json".into(), Value::Null),
         Some(ResponseFormat::Schema { schema, .. }) => ("application/json".into(), schema.clone()),
@@ -101,7 +101,7 @@ struct CallInfo {
     id: String,
     name: String,
     /// Whether the endpoint sent the call without an id. In that case, its result has no id either.
-    nameless: bool,
+    lacks_id: bool,
 }
 
 impl PartWriter {
@@ -120,7 +120,7 @@ impl PartWriter {
             self.calls.extend(calls.zip(sent).map(|(call, sent)| CallInfo {
                 id: call.id.clone(),
                 name: call.name.clone(),
-                nameless: sent["functionCall"]["id"].as_str().is_none_or(str::is_empty),
+                lacks_id: sent["functionCall"]["id"].as_str().is_none_or(str::is_empty),
             }));
             parts.extend(items.iter().cloned());
             return Ok(());
@@ -131,7 +131,7 @@ impl PartWriter {
                 Part::Reasoning(_) => losses.add_dropped("reasoning"),
                 Part::Call(call) => {
                     let (id, name) = (call.id.clone(), call.name.clone());
-                    self.calls.push(CallInfo { id, name, nameless: false });
+                    self.calls.push(CallInfo { id, name, lacks_id: false });
                     let args = super::response::arguments_object(&call.arguments);
                     parts.push(json!({
                         "functionCall": {"id": call.id, "name": call.name, "args": args},
@@ -146,7 +146,7 @@ impl PartWriter {
                     let mut response = Map::new();
                     response.insert(key.into(), content.as_str().into());
                     let mut result = json!({"name": name, "response": response});
-                    if !called.is_some_and(|called| called.nameless) {
+                    if !called.is_some_and(|called| called.lacks_id) {
                         result["id"] = id.as_str().into();
                     }
                     parts.push(json!({ "functionResponse": result }));

@@ -54,14 +54,14 @@ pub fn read_request(body: &Map<String, Value>, losses: &mut Losses) -> Result<Re
         model: field("model").as_str().unwrap_or_default().to_owned(),
         turns,
         tools: read_tools(field("tools"), losses)?,
-        choice,
+        tool_choice: choice,
         parallel,
         max_output: field("max_tokens").as_u64(),
         temperature: field("temperature").as_f64(),
         top_p: field("top_p").as_f64(),
         stop: stop.filter_map(Value::as_str).map(Into::into).collect(),
         seed: None,
-        shape: read_response_format(field("output_config"), losses),
+        response_format: read_response_format(field("output_config"), losses),
         stream: field("stream") == &Value::Bool(true),
     })
 }

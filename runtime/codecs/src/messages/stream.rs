@@ -30,7 +30,7 @@ impl Reader for MessagesReader {
             return Ok(Vec::new());
         }
         let data: Value = lenient_json::parse(event.data.as_bytes())
-            .map_err(|error| ReadError::Torn(format!("an event is not JSON: {error}")))?;
+            .map_err(|error| ReadError::Corrupted(format!("an event is not JSON: {error}")))?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let mut deltas = Vec::new();
         match data["type"].as_str().unwrap_or(&event.name) {
@@ -161,7 +161,7 @@ impl MessagesReader {
                 let of_text = self.blocks.iter().rev().find(|(one, ..)| *one == block);
                 if found.is_none() && of_text.is_some_and(|(_, block, _)| block["type"] == "text") {
                     let why = "tool input within a text block";
-                    return Err(ReadError::Torn(why.into()));
+                    return Err(ReadError::Corrupted(why.into()));
                 }
                 if let Some((index, (_, argued))) = found
                     && !piece.is_empty()

@@ -53,7 +53,7 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
         losses.add_dropped("seed");
     }
     let stop = (!request.stop.is_empty()).then_some(&request.stop);
-    let shape = match &request.shape {
+    let shape = match &request.response_format {
         Some(ResponseFormat::Schema { schema, .. }) => {
             json!({"format": {"type": "json_schema", "schema": schema}})
         }
@@ -191,7 +191,7 @@ fn arguments_object(call: &ToolCall, losses: &mut Losses) -> Value {
 
 fn write_tool_choice(request: &Request) -> Option<Value> {
     let off = request.parallel == Some(false);
-    let mut choice = match &request.choice {
+    let mut choice = match &request.tool_choice {
         None if off => json!({"type": "auto"}),
         None => return None,
         Some(ToolChoice::Auto) => json!({"type": "auto"}),

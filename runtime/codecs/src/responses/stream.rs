@@ -13,7 +13,7 @@ struct ItemState {
     /// If the item is a call, its position among all calls.
     call: Option<usize>,
     /// Whether fragments have arrived. If so, the complete item at the end contains nothing new.
-    pieces: bool,
+    has_fragments: bool,
 }
 
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ impl Reader for ResponsesReader {
             return Ok(Vec::new());
         }
         let data: Value = lenient_json::parse(event.data.as_bytes())
-            .map_err(|error| ReadError::Torn(format!("an event is not JSON: {error}")))?;
+            .map_err(|error| ReadError::Corrupted(format!("an event is not JSON: {error}")))?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let place = self.item_position(&data);
         let mut deltas = Vec::new();
@@ -83,10 +83,10 @@ impl Reader for ResponsesReader {
             "response.function_call_arguments.done" => {
                 let state = self.items.entry(place).or_default();
                 let whole = text(&data["arguments"]);
-                if let ItemState { call: Some(index), pieces: false } = *state
+                if let ItemState { call: Some(index), has_fragments: false } = *state
                     && !whole.is_empty()
                 {
-                    state.pieces = true;
+                    state.has_fragments = true;
                     self.arguments.insert(place, whole.clone());
                     deltas.push(Delta::Arguments { index, text: whole });
                 }
@@ -171,7 +171,7 @@ impl ResponsesReader {
 
     fn mark_received(&mut self, place: u64) -> ItemState {
         let state = self.items.entry(place).or_default();
-        state.pieces = true;
+        state.has_fragments = true;
         *state
     }
 
@@ -194,14 +194,14 @@ impl ResponsesReader {
     /// the item.
     fn finish_item(&mut self, place: u64, item: &Value, deltas: &mut Vec<Delta>) {
         match self.items.get(&place).copied() {
-            None | Some(ItemState { call: None, pieces: false }) => {
+            None | Some(ItemState { call: None, has_fragments: false }) => {
                 response::read_item(item, &mut self.calls, deltas);
             }
-            Some(ItemState { call: Some(index), pieces: false }) => {
+            Some(ItemState { call: Some(index), has_fragments: false }) => {
                 let text = item["arguments"].as_str().unwrap_or_default().to_owned();
                 deltas.push(Delta::Arguments { index, text });
             }
-            Some(ItemState { pieces: true, .. }) => {
+            Some(ItemState { has_fragments: true, .. }) => {
                 // Only the complete item has the signature.
                 let signature = item["encrypted_content"].as_str();
                 deltas.extend(signature.map(|signature| Delta::Signature(signature.to_owned())));

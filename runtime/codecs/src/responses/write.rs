@@ -19,7 +19,7 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
     body.insert("input".into(), input.into());
     if !request.tools.is_empty() {
         body.insert("tools".into(), request.tools.iter().map(write_tool).collect());
-        if let Some(choice) = &request.choice {
+        if let Some(choice) = &request.tool_choice {
             let choice = match choice {
                 ToolChoice::Auto => "auto".into(),
                 ToolChoice::Never => "none".into(),
@@ -38,7 +38,7 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
     if request.seed.is_some() {
         losses.add_dropped("seed");
     }
-    let shape = request.shape.as_ref().map(|shape| match shape {
+    let shape = request.response_format.as_ref().map(|shape| match shape {
         ResponseFormat::Json => json!({"format": {"type": "json_object"}}),
         ResponseFormat::Schema { name, schema, strict } => {
             let mut format = json!({"type": "json_schema", "name": name, "schema": schema});

@@ -59,7 +59,7 @@ impl CandidateContext<'_> {
         &self,
         outcomes: &mut [Outcome],
         (attacks, level): (AttackSelection, u8),
-        kept: &StageCache,
+        cache: &StageCache,
         tell: &(dyn Fn(&str) + Send + Sync),
     ) -> Result<AttackSummary, Fault> {
         let digest = pack_digest();
@@ -78,12 +78,12 @@ impl CandidateContext<'_> {
         for at in chosen {
             let Some(Outcome::Task(made)) = outcomes.get(at) else { continue };
             let of = format!("{}\0{digest}", made.task.digest());
-            let tried = match kept.get("attacked", &of) {
+            let tried = match cache.get("attacked", &of) {
                 Some(tried) => Ok(tried),
                 None => {
                     tell(&format!("attacking the grading of {}, level {level}", made.facts.file));
                     let tried = self.run_attack_pack(made).await;
-                    tried.inspect(|tried| cache_result(kept, "attacked", &of, tried))
+                    tried.inspect(|tried| cache_result(cache, "attacked", &of, tried))
                 }
             };
             let reason = match tried {
@@ -107,8 +107,8 @@ impl CandidateContext<'_> {
         Ok(out)
     }
 
-    async fn run_attack_pack(&self, made: &VerifiedTask) -> Result<PackResult, Fault> {
-        let task = &made.task;
+    async fn run_attack_pack(&self, verified: &VerifiedTask) -> Result<PackResult, Fault> {
+        let task = &verified.task;
         let (environment, findings) = verify::prepare_and_scan(self.verify_context(), task).await?;
         // Grade only the fail-to-pass tests. Otherwise, an attack that also breaks other tests
         // would look harmless.

@@ -15,7 +15,7 @@ use crate::Carving;
 
 /// A function counts as copied if at least this fraction of its windows occurs in a file. The leak
 /// check uses the same threshold.
-const MIN_COPIED_SHARE: f64 = 0.6;
+const MIN_COPIED_FRACTION: f64 = 0.6;
 
 /// Returns the objects in `gone` whose code occurs in the files that the leak check reported. If no
 /// object reaches the threshold, returns the objects with the largest copied fraction. Findings
@@ -47,11 +47,11 @@ pub(super) fn find_copied_objects(
                     Some((before, _)) => before,
                     None => return None,
                 };
-                Some((number, copied_share(&object.code(text), &file_windows)))
+                Some((number, copied_fraction(&object.code(text), &file_windows)))
             })
             .collect();
         let most = shares.iter().map(|(_, share)| *share).fold(0.0, f64::max);
-        let enough = most.min(MIN_COPIED_SHARE);
+        let enough = most.min(MIN_COPIED_FRACTION);
         out.extend(
             shares.iter().filter(|(_, share)| *share > 0.0 && *share >= enough).map(|(it, _)| *it),
         );
@@ -61,7 +61,7 @@ pub(super) fn find_copied_objects(
 
 /// Returns the fraction of the code's windows that occur in a file. The windows are as long as the
 /// code permits.
-fn copied_share(code: &[String], file_windows: &[HashSet<u64>]) -> f64 {
+fn copied_fraction(code: &[String], file_windows: &[HashSet<u64>]) -> f64 {
     for length in (1..=WINDOW_LINES).rev() {
         let own = windows(code.iter().map(String::as_str), length);
         let Some(file_windows) = file_windows.get(length - 1).filter(|_| !own.is_empty()) else {

@@ -8,7 +8,7 @@ use super::{context::CandidateContext, graph::FileGraph, suite::Suite, test_file
 
 /// The functions that a test file reaches. Functions that only the chosen tops call are not scored.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct FoundTops {
+pub(super) struct TestFileTops {
     file: String,
     candidates: Vec<tops::Candidate>,
     /// The functions that the tests call directly. They serve as tops if no candidate qualifies.
@@ -18,7 +18,7 @@ pub(super) struct FoundTops {
     below: Vec<String>,
 }
 
-impl FoundTops {
+impl TestFileTops {
     pub(super) fn file(&self) -> &str {
         &self.file
     }
@@ -48,7 +48,7 @@ impl CandidateContext<'_> {
     }
 
     /// Returns the functions that a test file reaches, with the evidence for and against each.
-    pub(super) fn found_tops(&self, file: &str) -> FoundTops {
+    pub(super) fn found_tops(&self, file: &str) -> TestFileTops {
         let graph = self.graphs.get(file);
         let candidates = graph.map(|graph| self.score_candidates(file, graph)).unwrap_or_default();
         let scored: BTreeSet<usize> = candidates.iter().map(|it| it.number).collect();
@@ -56,7 +56,7 @@ impl CandidateContext<'_> {
         let below = self.object_ids(&reached.difference(&scored).copied().collect());
         let instead = graph.and_then(|graph| fallback_tops(&candidates, graph));
         let instead = self.object_ids(&instead.unwrap_or_default());
-        FoundTops { file: file.to_owned(), candidates, instead, below }
+        TestFileTops { file: file.to_owned(), candidates, instead, below }
     }
 
     /// Returns the functions that a test file tests.
@@ -69,8 +69,8 @@ impl CandidateContext<'_> {
 
 /// Returns the functions that the tests call directly, if no candidate is a top. Otherwise returns
 /// `None`.
-fn fallback_tops(found: &[tops::Candidate], graph: &FileGraph) -> Option<BTreeSet<usize>> {
-    let none = !found.iter().any(|it| it.top);
+fn fallback_tops(candidates: &[tops::Candidate], graph: &FileGraph) -> Option<BTreeSet<usize>> {
+    let none = !candidates.iter().any(|it| it.top);
     none.then(|| graph.callees_of_tests())
 }
 
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(fallback_tops(&none, &graph), Some([1, 2].into()));
         assert_eq!(fallback_tops(&[candidate(1, false), candidate(2, true)], &graph), None);
         let suite = Suite { steady: [("t.py".to_owned(), Vec::new())].into(), ..Suite::default() };
-        let mut found = FoundTops {
+        let mut found = TestFileTops {
             file: "t.py".into(),
             candidates: none.to_vec(),
             instead: vec!["m.py::f1".into()],

@@ -389,7 +389,7 @@ fn extract_keeps_needed_objects_and_removes_cycles_as_a_whole() {
     let never = ["__init__".to_owned()];
     let take = |tops: &[&str], remained: &[&str], lines: usize| {
         let remained = remained.iter().map(|path| of(path)).collect();
-        let bounds = Bounds { remained: &remained, lines, never: &never };
+        let bounds = Bounds { needed_elsewhere: &remained, lines, never_removed: &never };
         let tops = tops.iter().map(|path| of(path)).collect();
         let extracted = extract(&tops, &graph, &objects, &bounds);
         (paths(&objects, &extracted.shown), paths(&objects, &extracted.helpers))

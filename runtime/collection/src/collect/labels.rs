@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use proctor_types::{Fault, Layer, ShippedTable};
 use serde::{Deserialize, Serialize};
 
-use super::{found_tops::FoundTops, outcome::round_share};
+use super::{found_tops::TestFileTops, outcome::round_fraction};
 
 const LABELS_TOML: &str = include_str!("../../tests/tops.toml");
 
@@ -30,12 +30,12 @@ pub struct TopsScore {
 ///
 /// # Errors
 /// Fails if the built-in labels file is invalid.
-pub(super) fn score_tops(origin: &str, found: &[FoundTops]) -> Result<Option<TopsScore>, Fault> {
+pub(super) fn score_tops(origin: &str, files: &[TestFileTops]) -> Result<Option<TopsScore>, Fault> {
     static LABELS: ShippedTable<Labels> = ShippedTable::new("tops.toml", LABELS_TOML);
     let labels = LABELS.get().map_err(|error| Fault::new(Layer::Environment, error))?;
     let Some(labels) = labels.get(origin) else { return Ok(None) };
     let mut tally = Tally::default();
-    for one in found {
+    for one in files {
         if let Some(labels) = labels.get(one.file()) {
             tally.count(labels, one.reached_functions());
         }
@@ -68,7 +68,7 @@ impl Tally {
     }
 
     fn score(&self) -> TopsScore {
-        let share = |of: usize, all: usize| round_share(of as f64 / all.max(1) as f64);
+        let share = |of: usize, all: usize| round_fraction(of as f64 / all.max(1) as f64);
         let (chosen, labeled) = (self.right + self.wrong, self.right + self.missed);
         TopsScore {
             files: self.files,

@@ -92,7 +92,7 @@ pub(super) struct RunResult {
     /// Tests that were running when their file's process was killed.
     pub(super) hung: BTreeSet<String>,
     /// Files without results, and the reason for each.
-    pub(super) broken: BTreeMap<String, String>,
+    pub(super) files_without_results: BTreeMap<String, String>,
     pub(super) seconds: f64,
 }
 
@@ -211,7 +211,8 @@ impl<'a> TestRunner<'a> {
                         Some(file)
                     }
                     _ => {
-                        ran.broken.insert(file, "its tests do not terminate".to_owned());
+                        ran.files_without_results
+                            .insert(file, "its tests do not terminate".to_owned());
                         None
                     }
                 })
@@ -290,11 +291,11 @@ impl RunResult {
                 Record::Error { id, why, .. } => {
                     let file = id.split("::").next().unwrap_or(id);
                     let last = stable_message(why.lines().last().unwrap_or_default());
-                    self.broken
+                    self.files_without_results
                         .insert(file.to_owned(), format!("pytest cannot collect it: {last}"));
                 }
                 Record::Broken { file, why } => {
-                    self.broken.insert(file.clone(), stable_message(why));
+                    self.files_without_results.insert(file.clone(), stable_message(why));
                 }
                 Record::Items { .. }
                 | Record::Loaded { .. }
@@ -373,6 +374,8 @@ mod tests {
         let killed = ran.add_records(&records);
         assert_eq!(killed, [("t.py".to_owned(), Some("t.py::b".to_owned()))]);
         assert_eq!(ran.tests["t.py::a"].outcome, "passed");
-        assert!(ran.hung.contains("t.py::b") && ran.broken["u.py"].ends_with(": No"));
+        assert!(
+            ran.hung.contains("t.py::b") && ran.files_without_results["u.py"].ends_with(": No")
+        );
     }
 }

@@ -95,6 +95,6 @@ impl From<RecipeError> for StopReason {
 }
 
 /// Rounds a fraction for reports.
-pub(super) fn round_share(share: f64) -> f64 {
+pub(super) fn round_fraction(share: f64) -> f64 {
     (share * 1e4).round() / 1e4
 }

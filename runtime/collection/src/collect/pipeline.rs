@@ -18,7 +18,7 @@ use super::{
     context::CandidateContext,
     duplicates,
     environment::{self, Environment},
-    found_tops::FoundTops,
+    found_tops::TestFileTops,
     graph::FileGraph,
     labels, lite,
     model_tops::TopsPrompts,
@@ -131,13 +131,14 @@ pub async fn collect(
             made
         }
     };
-    if let Some(unused) = suite.unused.iter().find(|it| suite.found == 0 && it.id == "pytest") {
+    if let Some(unused) = suite.unused.iter().find(|it| suite.test_count == 0 && it.id == "pytest")
+    {
         return Err(CollectError::Nothing {
             what: format!("pytest finds no tests in {name}; {}", unused.why),
             hint: "the project's metadata may omit a pytest plug-in, or the project may need more than Python packages".into(),
         });
     }
-    if suite.found == 0 {
+    if suite.test_count == 0 {
         return Err(CollectError::Nothing {
             what: format!("pytest finds no tests in {name}"),
             hint: "many PyPI releases do not include their tests; try git+URL@COMMIT of the same version".into(),
@@ -180,7 +181,8 @@ pub async fn collect(
         answers,
         model_candidates,
     };
-    let found: Vec<FoundTops> = shared.graphs.keys().map(|file| shared.found_tops(file)).collect();
+    let found: Vec<TestFileTops> =
+        shared.graphs.keys().map(|file| shared.found_tops(file)).collect();
     let outcomes = match context.dry_run {
         true => Vec::new(),
         false => process_test_files(&shared, &kept, context).await,
@@ -201,7 +203,7 @@ pub async fn collect(
         python: shared.environment.python.clone(),
         seed: context.seed.clone(),
         model: context.model.map(|model| model.name().to_owned()),
-        tests: shared.suite.found,
+        tests: shared.suite.test_count,
         steady_tests: shared.suite.steady.values().map(Vec::len).sum(),
         unused: shared.suite.unused.clone(),
         tops: labels::score_tops(name, &found)?,
@@ -241,7 +243,7 @@ fn to_collect_error(fault: Fault) -> CollectError {
 /// order.
 async fn process_test_files<'a>(
     shared: &'a CandidateContext<'_>,
-    kept: &StageCache,
+    cache: &StageCache,
     context: &CollectionContext<'_>,
 ) -> Vec<(Outcome, Outcome)> {
     let wanted = |file: &&String| context.only.as_ref().is_none_or(|only| only.contains(*file));
@@ -262,7 +264,7 @@ async fn process_test_files<'a>(
         of
     };
     let files: Vec<(&String, String)> = files.into_iter().map(|file| (file, of(file))).collect();
-    let is_cached = |of: &str| kept.has("candidate", of) && kept.has("from-scratch", of);
+    let is_cached = |of: &str| cache.has("candidate", of) && cache.has("from-scratch", of);
     let to_make = files.iter().filter(|(_, of)| !is_cached(of)).count();
     let progress = &Progress::new(files.len(), to_make);
     let one = |(file, of): (&'a String, String)| async move {
@@ -270,14 +272,14 @@ async fn process_test_files<'a>(
         if is_made {
             progress.begin();
         }
-        let first = match kept.get("candidate", &of) {
+        let first = match cache.get("candidate", &of) {
             Some(outcome) => outcome,
-            None => to_outcome(kept, "candidate", (file, &of), shared.build_level_one(file).await),
+            None => to_outcome(cache, "candidate", (file, &of), shared.build_level_one(file).await),
         };
-        let second = match kept.get("from-scratch", &of) {
+        let second = match cache.get("from-scratch", &of) {
             Some(outcome) => outcome,
             None => {
-                to_outcome(kept, "from-scratch", (file, &of), shared.build_level_two(file).await)
+                to_outcome(cache, "from-scratch", (file, &of), shared.build_level_two(file).await)
             }
         };
         let so_far = progress.end(is_made);
@@ -290,14 +292,14 @@ async fn process_test_files<'a>(
 
 /// Converts a stage's result to an outcome. Outcomes are cached, except for faults.
 fn to_outcome(
-    kept: &StageCache,
+    cache: &StageCache,
     stage: &str,
     (file, of): (&str, &str),
     outcome: Result<Outcome, Fault>,
 ) -> Outcome {
     match outcome {
         Ok(outcome) => {
-            cache_result(kept, stage, of, &outcome);
+            cache_result(cache, stage, of, &outcome);
             outcome
         }
         Err(fault) => Outcome::Reject(Reject {
@@ -421,7 +423,7 @@ fn test_helper_files(tree: &Path, suite: &Suite, project: &Project) -> Vec<Strin
 fn write_dataset(
     out: &Path,
     made: &[VerifiedTask],
-    found: &[FoundTops],
+    found: &[TestFileTops],
     report: &Report,
 ) -> Result<(), CollectError> {
     let failed =

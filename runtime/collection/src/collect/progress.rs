@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cached_items_do_not_affect_the_pace() {
+    fn cached_items_do_not_affect_the_estimate() {
         let seconds = Duration::from_secs;
         assert_eq!(estimate_remaining(seconds(0), 0, 9), None, "nothing is made yet");
         assert_eq!(estimate_remaining(seconds(60), 2, 3), Some(seconds(90)));

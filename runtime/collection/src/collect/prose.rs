@@ -5,7 +5,7 @@ use proctor_datasets::render_template;
 use proctor_types::{Fault, Layer};
 use serde::Serialize;
 
-use super::{answers::CachedModel, statement::quoted_share};
+use super::{answers::CachedModel, statement::quoted_fraction};
 
 const PROMPT: &str = include_str!("../../../../prompts/collection/prose.md.j2");
 
@@ -43,7 +43,7 @@ pub(super) async fn describe_feature(
 
 fn parse_description(answer: &str, feature: &Feature<'_>) -> Option<String> {
     let text = answer.trim();
-    let is_told = quoted_share(feature.code, feature.stubs, &[text]) > 0.0;
+    let is_told = quoted_fraction(feature.code, feature.stubs, &[text]) > 0.0;
     let is_plain = !text.contains("```") && WORDS.contains(&text.split_whitespace().count());
     (is_plain && !is_told).then(|| text.to_owned())
 }

@@ -63,9 +63,9 @@ impl CandidateContext<'_> {
             remained.extend(self.objects.used_as_values(&remained));
             let [low, high] = self.settings.take_away.lines;
             let bounds = Bounds {
-                remained: &remained,
+                needed_elsewhere: &remained,
                 lines: seeded.between(low, high),
-                never: &self.settings.take_away.never,
+                never_removed: &self.settings.take_away.never,
             };
             let extracted = extract(&others.tops, graph, &self.objects, &bounds);
             if extracted.all().is_empty() {

@@ -21,34 +21,34 @@ impl StageCache {
         Self { folder: folder.to_owned(), base: sha256_hex(base.as_bytes()) }
     }
 
-    fn file(&self, stage: &str, of: &str) -> PathBuf {
-        let key = sha256_hex(format!("{}\0{stage}\0{of}", self.base).as_bytes());
+    fn file(&self, stage: &str, input: &str) -> PathBuf {
+        let key = sha256_hex(format!("{}\0{stage}\0{input}", self.base).as_bytes());
         self.folder.join(format!("{stage}-{}.json", &key[..24]))
     }
 
-    pub(crate) fn has(&self, stage: &str, of: &str) -> bool {
-        self.file(stage, of).is_file()
+    pub(crate) fn has(&self, stage: &str, input: &str) -> bool {
+        self.file(stage, input).is_file()
     }
 
     /// Returns a stage's cached result for this input.
-    pub(crate) fn get<T: DeserializeOwned>(&self, stage: &str, of: &str) -> Option<T> {
-        let text = fs::read_to_string(self.file(stage, of)).ok()?;
+    pub(crate) fn get<T: DeserializeOwned>(&self, stage: &str, input: &str) -> Option<T> {
+        let text = fs::read_to_string(self.file(stage, input)).ok()?;
         serde_json::from_str(&text).ok()
     }
 
     /// Caches a result. The file is replaced atomically by renaming a temporary file.
-    pub(crate) fn put<T: Serialize>(&self, stage: &str, of: &str, made: &T) -> io::Result<()> {
+    pub(crate) fn put<T: Serialize>(&self, stage: &str, input: &str, result: &T) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         let file = tempfile::NamedTempFile::new_in(&self.folder)?;
-        fs::write(file.path(), serde_json::to_vec(made)?)?;
-        file.persist(self.file(stage, of)).map_err(|error| error.error)?;
+        fs::write(file.path(), serde_json::to_vec(result)?)?;
+        file.persist(self.file(stage, input)).map_err(|error| error.error)?;
         Ok(())
     }
 }
 
 /// Caches a result. Write errors are only logged, because the result can be computed again.
-pub(crate) fn cache_result<T: Serialize>(kept: &StageCache, stage: &str, of: &str, made: &T) {
-    if let Err(error) = kept.put(stage, of, made) {
+pub(crate) fn cache_result<T: Serialize>(cache: &StageCache, stage: &str, input: &str, result: &T) {
+    if let Err(error) = cache.put(stage, input, result) {
         tracing::warn!(%error, stage, "cannot cache a stage's result");
     }
 }

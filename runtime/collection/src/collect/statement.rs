@@ -214,15 +214,15 @@ fn leak_score(carving: &Carving, statements: &[&str]) -> f64 {
         let stays = revealing_lines(after);
         hidden.extend(revealing_lines(before).into_iter().filter(|line| !stays.contains(line)));
     }
-    quoted_lines_share(hidden, &shown, statements)
+    quoted_lines_fraction(hidden, &shown, statements)
 }
 
 /// Like [`leak_score`], but for code that the agent's sandbox does not contain at all.
-pub(super) fn quoted_share(code: &str, stubs: &str, statements: &[&str]) -> f64 {
-    quoted_lines_share(revealing_lines(code), &revealing_lines(stubs), statements)
+pub(super) fn quoted_fraction(code: &str, stubs: &str, statements: &[&str]) -> f64 {
+    quoted_lines_fraction(revealing_lines(code), &revealing_lines(stubs), statements)
 }
 
-fn quoted_lines_share(
+fn quoted_lines_fraction(
     mut hidden: BTreeSet<String>,
     shown: &BTreeSet<String>,
     statements: &[&str],

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// In a task's `cheats`, the name of the solution whose functions do nothing.
-const NAME: &str = "functions that do nothing";
+const DO_NOTHING_NAME: &str = "functions that do nothing";
 
 /// Returns the name of the solution whose functions all return the same value.
 pub(super) fn stub_name(returns: &str) -> String {
@@ -25,7 +25,7 @@ pub(super) fn stub_name(returns: &str) -> String {
 }
 
 pub(super) fn empty_stub_cheat(patch: String) -> Cheat {
-    Cheat { name: NAME.to_owned(), patch }
+    Cheat { name: DO_NOTHING_NAME.to_owned(), patch }
 }
 
 /// Returns a patch, to be applied on top of the mask, that restores all the removed code but leaves

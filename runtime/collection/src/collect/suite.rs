@@ -26,7 +26,7 @@ pub struct UnusedItem {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Suite {
     /// Number of collected tests.
-    pub(super) found: usize,
+    pub(super) test_count: usize,
     /// Tests that passed in every run, by file.
     pub(super) steady: BTreeMap<String, Vec<String>>,
     pub(super) unused: Vec<UnusedItem>,
@@ -73,7 +73,7 @@ pub(super) async fn run_suite(
     suite.unused.splice(0..0, uncollected);
     suite.calls = calls;
     suite.seconds = plain.seconds;
-    suite.found = found;
+    suite.test_count = found;
     let steady: usize = suite.steady.values().map(Vec::len).sum();
     tell(&format!("{} pass every time", plural(steady, "test")));
     Ok(suite)
@@ -93,7 +93,8 @@ fn collection_error(record: &Record) -> Option<UnusedItem> {
 
 fn classify_tests(items: &BTreeMap<String, Vec<String>>, runs: &[&RunResult]) -> Suite {
     let mut out = Suite::default();
-    let broken: BTreeMap<&String, &String> = runs.iter().flat_map(|run| &run.broken).collect();
+    let broken: BTreeMap<&String, &String> =
+        runs.iter().flat_map(|run| &run.files_without_results).collect();
     for (file, why) in &broken {
         out.unused.push(UnusedItem { id: (*file).clone(), why: (*why).clone() });
     }
@@ -103,7 +104,7 @@ fn classify_tests(items: &BTreeMap<String, Vec<String>>, runs: &[&RunResult]) ->
             continue;
         }
         for id in ids {
-            match why_unsteady(id, runs) {
+            match unsteady_reason(id, runs) {
                 Some(why) => out.unused.push(UnusedItem { id: id.clone(), why }),
                 None => out.steady.entry(file.clone()).or_default().push(id.clone()),
             }
@@ -112,7 +113,7 @@ fn classify_tests(items: &BTreeMap<String, Vec<String>>, runs: &[&RunResult]) ->
     out
 }
 
-fn why_unsteady(id: &str, runs: &[&RunResult]) -> Option<String> {
+fn unsteady_reason(id: &str, runs: &[&RunResult]) -> Option<String> {
     if id.chars().any(char::is_control) {
         return Some("pytest cannot select it by its id".to_owned());
     }
@@ -157,13 +158,16 @@ mod tests {
         RunResult {
             tests: outcomes.iter().map(|(id, it)| (own(id), parse_outcome(it))).collect(),
             hung: hung.iter().map(own).collect(),
-            broken: broken.iter().map(|(file, why)| (own(file), (*why).to_owned())).collect(),
+            files_without_results: broken
+                .iter()
+                .map(|(file, why)| (own(file), (*why).to_owned()))
+                .collect(),
             seconds: 0.1,
         }
     }
 
     #[test]
-    fn classify_tests_gives_a_reason_for_each_unsteady_test() {
+    fn classify_tests_gives_a_reason_for_each_excluded_test() {
         let items = BTreeMap::from([
             (
                 "a.py".to_owned(),

@@ -7,11 +7,11 @@ use super::{graph::FileGraph, objects::Objects};
 /// Restrictions on the objects to remove.
 pub(super) struct Bounds<'a> {
     /// Objects that other tests or imports need.
-    pub(super) remained: &'a BTreeSet<usize>,
+    pub(super) needed_elsewhere: &'a BTreeSet<usize>,
     /// Maximum number of lines to remove.
     pub(super) lines: usize,
     /// Names of objects that are never removed.
-    pub(super) never: &'a [String],
+    pub(super) never_removed: &'a [String],
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -69,8 +69,8 @@ pub(super) fn extract(
         let never = objects
             .list
             .get(*number)
-            .is_none_or(|object| bounds.never.iter().any(|name| name == object.name()));
-        !never && !bounds.remained.contains(number)
+            .is_none_or(|object| bounds.never_removed.iter().any(|name| name == object.name()));
+        !never && !bounds.needed_elsewhere.contains(number)
     };
     let size = |numbers: &[usize]| -> usize {
         numbers

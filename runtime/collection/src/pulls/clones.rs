@@ -71,7 +71,7 @@ pub fn join_clones(
             let joined: &mut String = joined.get_or_insert_default();
             for line in text.lines() {
                 match name {
-                    "rejects.jsonl" => joined.push_str(&with_repo(line, &clone.report.repo)),
+                    "rejects.jsonl" => joined.push_str(&add_repo_to_line(line, &clone.report.repo)),
                     _ => joined.push_str(line),
                 }
                 joined.push('\n');
@@ -100,7 +100,7 @@ fn failed_at(place: &Path, error: io::Error) -> CollectError {
     CollectError::Io { place: place.to_owned(), error }
 }
 
-fn with_repo(line: &str, repo: &str) -> String {
+fn add_repo_to_line(line: &str, repo: &str) -> String {
     match serde_json::from_str(line) {
         Ok(Value::Object(mut reject)) => {
             reject.insert("repo".to_owned(), repo.into());

@@ -80,10 +80,10 @@ pub async fn collect_pulls(
     let clone = Repository::open(&search.clone).map_err(|what| {
         nothing_to_collect(format!("{}: {what}", search.clone.display()), CLONE_HINT)
     })?;
-    let repo = search.repo.clone().unwrap_or_else(|| repo_of(&clone, &search.clone));
+    let repo = search.repo.clone().unwrap_or_else(|| repository_name(&clone, &search.clone));
     let by_rules = answers.is_none();
     let MiningResult { commit, mut candidates, mut rejects, last_pull } =
-        mine(&clone, search, &texts, (settings, by_rules), tell)?;
+        mine_history(&clone, search, &texts, (settings, by_rules), tell)?;
     if let Some(answers) = answers {
         let of = plural(candidates.len(), "pull request");
         tell(&format!("asking {} whether {of} add a feature", answers.model().name()));
@@ -113,7 +113,7 @@ pub async fn collect_pulls(
     let shared = Settings::get()?;
     let bench = CandidateRunner {
         context,
-        kept: &StageCache::new(
+        cache: &StageCache::new(
             &context.cache.join("collections"),
             &collection_cache_key(context, shared.version, &all),
         ),
@@ -328,7 +328,7 @@ struct MiningResult {
     last_pull: u64,
 }
 
-fn mine(
+fn mine_history(
     clone: &Repository,
     search: &PullSearch,
     texts: &HashMap<u64, DumpedPull>,
@@ -374,7 +374,7 @@ fn mine(
 
 /// Returns `owner/name` from the clone's origin URL. If the origin is not a remote URL, returns the
 /// directory's name.
-fn repo_of(clone: &Repository, folder: &Path) -> String {
+fn repository_name(clone: &Repository, folder: &Path) -> String {
     let origin = clone.origin_url().unwrap_or_default();
     let below = origin.split_once("://").map(|(_, rest)| rest).and_then(|it| it.split_once('/'));
     let below = below.or_else(|| origin.strip_prefix("git@")?.split_once(':'));

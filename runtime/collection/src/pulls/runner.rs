@@ -34,7 +34,7 @@ const INSTALLATION: [&str; 3] = ["pyproject.toml", "setup.py", "setup.cfg"];
 /// State that all candidates of a collection share.
 pub(super) struct CandidateRunner<'a> {
     pub(super) context: &'a CollectionContext<'a>,
-    pub(super) kept: &'a StageCache,
+    pub(super) cache: &'a StageCache,
     pub(super) settings: &'a Settings,
     /// The clone's absolute path.
     pub(super) clone: String,
@@ -61,7 +61,7 @@ impl CandidateRunner<'_> {
         statement: &str,
     ) -> Result<CandidateResult, proctor_types::Fault> {
         let of = self.cache_key(candidate, id, statement);
-        if let Some(tried) = self.kept.get::<CandidateResult>("pull", &of) {
+        if let Some(tried) = self.cache.get::<CandidateResult>("pull", &of) {
             return Ok(tried);
         }
         let tried = match self.build_task(candidate, id, statement).await {
@@ -69,13 +69,13 @@ impl CandidateRunner<'_> {
             Err(StopReason::Reject(stage, why)) => CandidateResult::Reject(stage, why),
             Err(StopReason::Fault(fault)) => return Err(fault),
         };
-        cache_result(self.kept, "pull", &of, &tried);
+        cache_result(self.cache, "pull", &of, &tried);
         Ok(tried)
     }
 
     /// Whether the candidate's result is cached.
     pub(super) fn is_cached(&self, candidate: &Candidate, id: &str, statement: &str) -> bool {
-        self.kept.has("pull", &self.cache_key(candidate, id, statement))
+        self.cache.has("pull", &self.cache_key(candidate, id, statement))
     }
 
     fn cache_key(&self, candidate: &Candidate, id: &str, statement: &str) -> String {
@@ -175,13 +175,13 @@ impl CandidateRunner<'_> {
         // change the environment.
         let project_of = Project { modules: Vec::new(), ..project.clone() };
         let of = serde_json::to_string(&(metadata, project_of)).unwrap_or_default();
-        if let Some(environment) = self.kept.get::<Environment>("environment", &of) {
+        if let Some(environment) = self.cache.get::<Environment>("environment", &of) {
             return Ok(environment);
         }
         let quiet = |_: &str| {};
         let found =
             resolution::resolve(self.context.backend, tree, project, self.settings, &quiet).await?;
-        cache_result(self.kept, "environment", &of, &found);
+        cache_result(self.cache, "environment", &of, &found);
         Ok(found)
     }
 

@@ -11,7 +11,7 @@ use std::{
 use crate::{
     DatasetError,
     address::HubName,
-    split_files::{Choice, choose_split},
+    split_files::{SplitChoice, choose_split},
 };
 use client::Client;
 use info::{CommitInfo, Sibling, is_commit};
@@ -75,13 +75,13 @@ impl Hub {
         let paths: Vec<String> =
             info.siblings.iter().map(|sibling| sibling.rfilename.clone()).collect();
         let (split, files) = match choose_split(&paths, wanted, usual) {
-            Choice::Files { split, files } => (split, files),
-            Choice::Splits(splits) => {
+            SplitChoice::Files { split, files } => (split, files),
+            SplitChoice::Splits(splits) => {
                 let asked =
                     wanted.map_or(String::new(), |wanted| format!("has no split `{wanted}`; "));
                 return Err(fault(format!("{asked}its splits are {}", splits.join(", "))));
             }
-            Choice::Nothing => {
+            SplitChoice::Nothing => {
                 return Err(fault("contains no .parquet, .jsonl or .json files".into()));
             }
         };

@@ -23,7 +23,7 @@ pub(super) fn read_rows(bytes: &[u8], each: &mut dyn FnMut(RawRow)) {
         }
         _ => {
             let what = "not JSON: expected an array or an object";
-            let value = Err(RowError::in_row(what));
+            let value = Err(RowError::invalid_row(what));
             each(RawRow { place: RowLocation::Line(1), split: None, key: None, value });
         }
     }
@@ -90,7 +90,7 @@ fn read_elements(text: &[u8], begin: usize, split: Option<&str>, each: &mut dyn 
                     Some(_) => {
                         let place = RowLocation::Line(lines.line_at(text, after));
                         let value =
-                            Err(RowError::in_row("not JSON: text after the end of the array"));
+                            Err(RowError::invalid_row("not JSON: text after the end of the array"));
                         each(RawRow { place, split: None, key: None, value });
                         return;
                     }
@@ -113,7 +113,7 @@ fn read_elements(text: &[u8], begin: usize, split: Option<&str>, each: &mut dyn 
                     "not JSON: element {number} is not closed, so the following elements cannot be read"
                 ),
             };
-            let value = Err(RowError::in_row(what));
+            let value = Err(RowError::invalid_row(what));
             each(RawRow { place, split: split(), key: None, value });
             let Some(next) = next else { return };
             here = next;

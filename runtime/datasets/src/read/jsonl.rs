@@ -48,10 +48,10 @@ pub(super) fn read_rows(file: impl Read, each: &mut dyn FnMut(RawRow)) -> io::Re
 /// the error.
 pub(super) fn json_error(text: &[u8], error: &serde_json::Error) -> RowError {
     if std::str::from_utf8(text).is_err() {
-        return RowError::in_row("is not UTF-8");
+        return RowError::invalid_row("is not UTF-8");
     }
     let column = error.column();
-    RowError::in_row(match error.classify() {
+    RowError::invalid_row(match error.classify() {
         Category::Eof => format!("not JSON: truncated at column {column}"),
         _ => format!("not JSON: invalid at column {column}"),
     })
@@ -61,18 +61,18 @@ pub(super) fn json_error(text: &[u8], error: &serde_json::Error) -> RowError {
 struct Lines<R> {
     reader: BufReader<R>,
     number: usize,
-    given_back: VecDeque<(usize, Vec<u8>)>,
+    pushed_back_lines: VecDeque<(usize, Vec<u8>)>,
 }
 
 impl<R: Read> Lines<R> {
     fn new(file: R) -> Self {
         let reader = BufReader::with_capacity(1 << 18, file);
-        Self { reader, number: 0, given_back: VecDeque::new() }
+        Self { reader, number: 0, pushed_back_lines: VecDeque::new() }
     }
 
     /// Returns the next line with its line break, and its number, counted from 1.
     fn next(&mut self) -> io::Result<Option<(usize, Vec<u8>)>> {
-        if let Some(line) = self.given_back.pop_front() {
+        if let Some(line) = self.pushed_back_lines.pop_front() {
             return Ok(Some(line));
         }
         let mut line = Vec::new();
@@ -88,13 +88,13 @@ impl<R: Read> Lines<R> {
 
     fn push_back(&mut self, lines: Vec<(usize, Vec<u8>)>) {
         for line in lines.into_iter().rev() {
-            self.given_back.push_front(line);
+            self.pushed_back_lines.push_front(line);
         }
     }
 
     /// Appends the remaining lines.
     fn read_rest(&mut self, whole: &mut Vec<u8>) -> io::Result<()> {
-        while let Some((_, line)) = self.given_back.pop_front() {
+        while let Some((_, line)) = self.pushed_back_lines.pop_front() {
             whole.extend_from_slice(&line);
         }
         self.reader.read_to_end(whole).map(drop)
@@ -129,7 +129,9 @@ impl<R: Read> Lines<R> {
     /// a complete row, `first` is a broken row, and the search stops so that no other row is lost.
     fn read_multiline_value(&mut self, first: &[u8]) -> io::Result<Option<Value>> {
         let mut scan = Scan::default();
-        if !first.trim_ascii_start().starts_with(b"{") || scan.scan_line(first) != ValueState::Yes {
+        if !first.trim_ascii_start().starts_with(b"{")
+            || scan.scan_line(first) != ValueState::Continues
+        {
             return Ok(None);
         }
         let mut whole = first.to_vec();
@@ -138,18 +140,18 @@ impl<R: Read> Lines<R> {
             && let Some((number, line)) = self.next()?
         {
             let is_row = line.starts_with(b"{\"") && parse_python_json(line.trim_ascii()).is_ok();
-            let open = if is_row { ValueState::Broken } else { scan.scan_line(&line) };
+            let open = if is_row { ValueState::Invalid } else { scan.scan_line(&line) };
             whole.extend_from_slice(&line);
             taken.push((number, line));
             match open {
-                ValueState::Yes => {}
-                ValueState::No => {
+                ValueState::Continues => {}
+                ValueState::Complete => {
                     if let Ok(value) = parse_python_json(whole.trim_ascii()) {
                         return Ok(Some(value));
                     }
                     break;
                 }
-                ValueState::Broken => break,
+                ValueState::Invalid => break,
             }
         }
         self.push_back(taken);
@@ -160,10 +162,10 @@ impl<R: Read> Lines<R> {
 /// Whether a value continues after a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ValueState {
-    Yes,
-    No,
+    Continues,
+    Complete,
     /// Invalid JSON: a string does not end on its line, or there are too many closing brackets.
-    Broken,
+    Invalid,
 }
 
 #[derive(Debug, Default)]
@@ -183,15 +185,15 @@ impl Scan {
                 b'{' | b'[' => self.depth += 1,
                 b'}' | b']' => match self.depth.checked_sub(1) {
                     Some(depth) => self.depth = depth,
-                    None => return ValueState::Broken,
+                    None => return ValueState::Invalid,
                 },
                 _ => {}
             }
         }
         match self.depth {
-            _ if in_string => ValueState::Broken,
-            0 => ValueState::No,
-            _ => ValueState::Yes,
+            _ if in_string => ValueState::Invalid,
+            0 => ValueState::Complete,
+            _ => ValueState::Continues,
         }
     }
 }

@@ -21,7 +21,7 @@ pub(super) fn read_rows(file: File, each: &mut dyn FnMut(RawRow)) -> Result<(), 
     for (index, row) in rows.enumerate() {
         let failed = row.is_err();
         let value = row.map(row_to_json).map_err(|error| {
-            RowError::in_row(format!("cannot be read: {error}; the following rows are lost"))
+            RowError::invalid_row(format!("cannot be read: {error}; the following rows are lost"))
         });
         each(RawRow { place: RowLocation::Row(index + 1), split: None, key: None, value });
         if failed {

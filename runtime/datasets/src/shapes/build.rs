@@ -73,7 +73,10 @@ fn draft<'a>(
     // The blocked URLs are derived from OWNER/NAME. With a URL in this field, nothing would be
     // blocked.
     if repo.contains("://") || repo.starts_with("git@") {
-        return Err(RowError::in_field("repo", format!("is {repo:?}; use OWNER/NAME, not a URL")));
+        return Err(RowError::invalid_field(
+            "repo",
+            format!("is {repo:?}; use OWNER/NAME, not a URL"),
+        ));
     }
     let f2p =
         fields.take_list("fail_to_pass")?.ok_or_else(|| fields.missing_error("fail_to_pass"))?;
@@ -192,7 +195,7 @@ fn set_environment(draft: &mut Draft<'_>) -> Result<String, RowError> {
     if let Some(base) = &draft.options.base {
         if shape.image.setup.is_empty() && draft.options.setup.is_none() {
             let what = format!("{} needs set-up lines for `base={base}`: `setup=FILE`", shape.name);
-            return Err(RowError::in_row(what));
+            return Err(RowError::invalid_row(what));
         }
         environment.base = Some(base.clone());
         environment.setup.clone_from(&shape.image.setup);
@@ -249,16 +252,16 @@ fn set_tests(draft: &mut Draft<'_>, bin: &str) -> Result<(), RowError> {
             shape.name,
             shape.version.as_deref().unwrap_or_default()
         );
-        return Err(RowError::in_field("eval_script", what));
+        return Err(RowError::invalid_field("eval_script", what));
     }
     let command = commands::select_command(said.as_ref(), &shape.tests, by_repo);
     let words = commands::command_words(&command, bin);
     if let Some(script) = of_script.filter(|_| words.is_empty()) {
-        return Err(RowError::in_field("eval_script", commands::no_command(script)));
+        return Err(RowError::invalid_field("eval_script", commands::no_command_error(script)));
     }
     let task = &mut draft.task;
     let tests = test_files.iter().chain(&task.fail_to_pass).chain(&task.pass_to_pass);
-    task.test_command = pytest_words::without_tests(words, tests).map_err(RowError::in_row)?;
+    task.test_command = pytest_words::without_tests(words, tests).map_err(RowError::invalid_row)?;
     draft.details.test_cmd = command.into();
     let parser = match draft.fields.take("log_parser") {
         Some(FoundField { value: Value::String(name), .. }) if !name.is_empty() => name,

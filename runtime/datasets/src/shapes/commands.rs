@@ -110,7 +110,7 @@ fn is_auxiliary(line: &str) -> bool {
 }
 
 /// Returns the error for a script without a test command.
-pub(crate) fn no_command(script: &str) -> String {
+pub(crate) fn no_command_error(script: &str) -> String {
     if script.contains(START) {
         format!("has no test command between `{START}` and `{END}`")
     } else {
@@ -146,7 +146,7 @@ mod tests {
         let directives = ["tests/a.py".to_owned(), "tests/b.py".to_owned()];
         assert_eq!(command_in_script(script, &directives), Some("pytest -rA"));
         assert_eq!(command_in_script("echo", &directives), None);
-        assert!(no_command("echo").contains("has no line `"));
+        assert!(no_command_error("echo").contains("has no line `"));
     }
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
         }
         let empty = format!(": '{START}'\nrc=$?\n: '{END}'\npytest\n");
         assert_eq!(command_in_script(&empty, &[]), None);
-        assert!(no_command(&empty).contains("no test command between"));
+        assert!(no_command_error(&empty).contains("no test command between"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub(crate) fn detect<'a>(
 ) -> Result<&'a Shape, RowError> {
     let mut marks = shapes.iter().filter_map(|shape| Some((shape, mark(row, shape)?)));
     if let (Some((one, first)), Some((two, second))) = (marks.next(), marks.next()) {
-        return Err(RowError::in_row(format!(
+        return Err(RowError::invalid_row(format!(
             "has fields of both {} (`{first}`) and {} (`{second}`); choose one with `#shape=`",
             one.name, two.name
         )));
@@ -22,7 +22,7 @@ pub(crate) fn detect<'a>(
     let mut fitting = shapes.iter().filter(|shape| matches_shape(row, shape));
     match (fitting.next(), fitting.next()) {
         (Some(shape), None) => Ok(shape),
-        (Some(one), Some(two)) => Err(RowError::in_row(format!(
+        (Some(one), Some(two)) => Err(RowError::invalid_row(format!(
             "matches both {} and {}; choose one with `#shape=`",
             one.name, two.name
         ))),
@@ -63,5 +63,5 @@ fn no_match(row: &Map<String, Value>, shapes: &[Shape]) -> RowError {
         ),
         _ => "matches no known shape; choose one with `#shape=`".to_owned(),
     };
-    RowError::in_row(what)
+    RowError::invalid_row(what)
 }

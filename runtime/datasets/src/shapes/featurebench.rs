@@ -28,7 +28,7 @@ pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), RowError> {
         Some("lv2") => 2,
         _ => {
             let what = "does not end in `.lv1` or `.lv2`, so its level is unknown";
-            return Err(RowError::in_field("instance_id", what));
+            return Err(RowError::invalid_field("instance_id", what));
         }
     };
     let task = &mut draft.task;
@@ -50,7 +50,7 @@ pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), RowError> {
     details.test_files = task.fail_to_pass.clone().into();
     if level == 1 {
         if task.mask.is_none() {
-            return Err(RowError::in_field(
+            return Err(RowError::invalid_field(
                 "patch",
                 "is missing, but level 1 needs it to remove the feature",
             ));
@@ -63,7 +63,7 @@ pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), RowError> {
     } else {
         if task.test_patch.is_none() {
             let what = "is missing, so level 2 would grade the library itself";
-            return Err(RowError::in_field("test_patch", what));
+            return Err(RowError::invalid_field("test_patch", what));
         }
         task.mask = None;
         details.test_patch_deletes = false.into();

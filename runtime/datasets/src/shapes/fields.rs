@@ -16,7 +16,7 @@ pub(crate) struct FoundField {
 
 impl FoundField {
     pub(crate) fn error(&self, what: impl Into<String>) -> RowError {
-        RowError::in_field(&self.name, what)
+        RowError::invalid_field(&self.name, what)
     }
 }
 
@@ -39,8 +39,8 @@ impl<'a> Fields<'a> {
         let mut inner = BTreeMap::new();
         for name in &shape.expand {
             if let Some(value) = row.remove(name) {
-                let object =
-                    lists::parse_object(value).map_err(|what| RowError::in_field(name, what))?;
+                let object = lists::parse_object(value)
+                    .map_err(|what| RowError::invalid_field(name, what))?;
                 inner.insert(name.clone(), object);
             }
         }
@@ -120,26 +120,26 @@ impl<'a> Fields<'a> {
 
     pub(crate) fn missing_error(&self, field: &str) -> RowError {
         if let Some(name) = self.null_field(field) {
-            return RowError::in_field(name, "is null");
+            return RowError::invalid_field(name, "is null");
         }
         // The field was taken, so it exists but is blank.
         if let Some(name) = self.used.get(field) {
-            return RowError::in_field(name, "is empty");
+            return RowError::invalid_field(name, "is empty");
         }
         let names = self.shape.fields.get(field);
         let name = names.and_then(|names| names.first()).map_or(field, String::as_str);
-        RowError::in_field(name, "is missing")
+        RowError::invalid_field(name, "is missing")
     }
 
     pub(crate) fn take_list(&mut self, field: &str) -> Result<Option<Vec<String>>, RowError> {
         let Some(found) = self.take(field) else {
             return match self.null_field(field) {
-                Some(name) => Err(RowError::in_field(name, "is null; expected a list")),
+                Some(name) => Err(RowError::invalid_field(name, "is null; expected a list")),
                 None => Ok(None),
             };
         };
         let FoundField { name, value } = found;
-        lists::parse_texts(value).map(Some).map_err(|what| RowError::in_field(name, what))
+        lists::parse_texts(value).map(Some).map_err(|what| RowError::invalid_field(name, what))
     }
 
     /// Takes the fields that the shape keeps for grading, under the shape's own names.

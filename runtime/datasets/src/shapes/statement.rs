@@ -30,5 +30,5 @@ pub(crate) fn build_statement(
 /// Fills a template from `prompts/`.
 pub(crate) fn render(template: &str, filling: impl Serialize) -> Result<String, RowError> {
     render_template(template, filling)
-        .map_err(|error| RowError::in_row(format!("statement template: {error:#}")))
+        .map_err(|error| RowError::invalid_row(format!("statement template: {error:#}")))
 }

@@ -143,7 +143,7 @@ fn bad_folder_is_reported_and_others_load() {
         let of_folder = |line: &&String| line.contains(&format!("/{name}/"));
         assert!(said.iter().filter(of_folder).any(|line| line.contains(what)), "{name}: {said:#?}");
     }
-    assert!(found.bad.iter().all(|bad| bad.folder), "each folder can be skipped");
+    assert!(found.bad.iter().all(|bad| bad.is_task_folder), "each folder can be skipped");
     assert!(!said.iter().any(|line| line.contains("docs")), "{said:#?}");
 }
 
@@ -232,7 +232,7 @@ fn dataset_files_are_verified() {
     let found = load_pattern(root.path(), ".");
     assert_eq!(found.bad.len(), 1, "{:?}", found.bad);
     assert!(found.bad[0].to_string().contains("metric.py"), "{:?}", found.bad);
-    assert!(!found.bad[0].folder, "the whole dataset differs");
+    assert!(!found.bad[0].is_task_folder, "the whole dataset differs");
 }
 
 #[test]

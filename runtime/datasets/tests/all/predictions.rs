@@ -31,8 +31,8 @@ fn predictions_as_list_lines_or_object_are_equal() {
     ] {
         let read = read(name, &text);
         assert_eq!(read.bad, []);
-        let made = &read.makers["m"][&("a".to_owned(), 1)];
-        assert_eq!((made.patch.as_str(), &made.failed), ("x", &None), "{text}");
+        let made = &read.by_model["m"][&("a".to_owned(), 1)];
+        assert_eq!((made.patch.as_str(), &made.failure), ("x", &None), "{text}");
     }
 }
 
@@ -58,9 +58,9 @@ fn featurebench_output_has_attempts_and_failures() {
     let read = read("output.jsonl", &text);
     assert_eq!(read.bad, []);
     assert_eq!(read.max_attempt(), 2);
-    let made = &read.makers["codex/gpt"];
-    assert_eq!(made[&("a.lv1".to_owned(), 1)].failed, None);
-    assert_eq!(made[&("a.lv1".to_owned(), 2)].failed.as_deref(), Some("out of time"));
+    let made = &read.by_model["codex/gpt"];
+    assert_eq!(made[&("a.lv1".to_owned(), 1)].failure, None);
+    assert_eq!(made[&("a.lv1".to_owned(), 2)].failure.as_deref(), Some("out of time"));
     assert_eq!(made[&("b.lv1".to_owned(), 1)].patch, "y");
 }
 
@@ -71,8 +71,8 @@ fn fea_bench_results_keep_models_separate() {
             "model_patch": null})
     };
     let read = read("results.jsonl", &format!("{}\n{}", row("one"), row("two")));
-    assert_eq!(read.makers.len(), 2);
-    assert_eq!(read.makers["one"][&("a".to_owned(), 1)].patch, "");
+    assert_eq!(read.by_model.len(), 2);
+    assert_eq!(read.by_model["one"][&("a".to_owned(), 1)].patch, "");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn bad_and_duplicate_entries_are_reported_and_others_kept() {
     );
     assert!(said[3].2.contains("duplicate prediction for a, attempt 1"), "{said:?}");
     assert!(said[4].2.contains("did you mean `patch`?"), "{said:?}");
-    assert_eq!(read.makers["predictions"].len(), 1);
+    assert_eq!(read.by_model["predictions"].len(), 1);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn read_predictions_accepts_python_json_under_any_name() {
             for name in ["p.jsonl", "p.json", "p.txt"] {
                 let read = read(name, &text);
                 assert_eq!(read.bad, [], "{name}: {text}");
-                let made = &read.makers["m"];
+                let made = &read.by_model["m"];
                 assert_eq!(made[&("a".to_owned(), 1)].patch, "", "{name}: {text}");
                 assert_eq!(made[&("b".to_owned(), 1)].patch, "x", "{name}: {text}");
             }
@@ -151,7 +151,7 @@ fn invalid_json_line_is_reported_and_others_read() {
         {
             let read = read(name, &text);
             assert_eq!(read.bad.len(), 1, "{name}: {text}: {:?}", read.bad);
-            assert_eq!(read.makers["m"].len(), 1, "{name}: {text}");
+            assert_eq!(read.by_model["m"].len(), 1, "{name}: {text}");
         }
     }
 }

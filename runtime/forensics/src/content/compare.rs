@@ -30,10 +30,10 @@ pub(crate) fn compare(
         known: KnownLines::new(&solution),
         tally: Tally::default(),
         answers: proxy_responses(events),
-        unread: false,
+        has_unread_response: false,
         requests: SeenRequestParts::default(),
-        answered: false,
-        tools: false,
+        has_response: false,
+        identifies_tool_output: false,
         blobs,
     };
     for envelope in events {
@@ -41,7 +41,7 @@ pub(crate) fn compare(
     }
     comparison.process_responses_until(u64::MAX)?;
     // If the model never responded, there is no model text to compare the patch with.
-    if comparison.answered {
+    if comparison.has_response {
         let how = comparison.describe("the patch has lines that the model never wrote");
         let Comparison { known, tally, .. } = &mut comparison;
         patch::compare((patch, events, blobs), &|| how.clone(), known, tally)?;
@@ -56,12 +56,12 @@ struct Comparison<'a> {
     /// tool output that shows it.
     answers: Vec<(u64, &'a UrlRequest)>,
     /// Whether some network response could not be inspected.
-    unread: bool,
+    has_unread_response: bool,
     requests: SeenRequestParts,
     /// Whether the main conversation contains a model response.
-    answered: bool,
+    has_response: bool,
     /// Whether the record identifies tool outputs as such.
-    tools: bool,
+    identifies_tool_output: bool,
     blobs: Option<&'a Blobs>,
 }
 
@@ -85,7 +85,7 @@ impl<'a> Comparison<'a> {
                 self.known.set_base_tree(self.blobs, base_snapshot);
             }
             Event::ModelAnswered { answer } | Event::GraceAnswered { answer } => {
-                self.answered = true;
+                self.has_response = true;
                 self.add_model_response(answer);
             }
             // A call's arguments count as the model's own words, even if a program made the call.
@@ -93,7 +93,7 @@ impl<'a> Comparison<'a> {
                 for_each_string(arguments, &mut |text| self.known.add_model_text(text));
             }
             Event::ToolReturned { shown, .. } => {
-                self.tools = true;
+                self.identifies_tool_output = true;
                 self.process_responses_until(step)?;
                 self.process_tool_output(shown, step)?;
             }
@@ -132,7 +132,8 @@ impl<'a> Comparison<'a> {
     fn process_responses_until(&mut self, step: u64) -> Result<(), Fault> {
         while let Some((of, request)) = self.answers.pop_if(|(of, _)| *of <= step) {
             let passed = request.decision != UrlDecision::Denied && request.bytes_down > 0;
-            self.unread |= passed && (request.method == "CONNECT" || request.not_compared > 0);
+            self.has_unread_response |=
+                passed && (request.method == "CONNECT" || request.not_compared > 0);
             let (Some(kept), Some(blobs)) = (&request.kept, self.blobs) else { continue };
             let body = blobs.get(kept).map_err(unreadable_record_fault)?;
             let how = || format!("{} {} returned the solution", request.method, request.url);
@@ -142,25 +143,27 @@ impl<'a> Comparison<'a> {
         Ok(())
     }
 
-    fn process_tool_output(&mut self, shown: &str, step: u64) -> Result<(), Fault> {
+    fn process_tool_output(&mut self, output: &str, step: u64) -> Result<(), Fault> {
         let how = self.describe("a tool showed hidden content");
         let how = || how.clone();
         let source = (FindingKind::AnswerInEnvironment, &how as &dyn Fn() -> String);
-        self.tally.record_content(source, (shown.as_bytes(), Some(step)), &mut self.known)
+        self.tally.record_content(source, (output.as_bytes(), Some(step)), &mut self.known)
     }
 
     fn process_texts(&mut self, texts: Vec<(Author, String)>, step: u64) -> Result<(), Fault> {
-        self.tools |= texts.iter().any(|(writer, _)| *writer == Author::Tool);
+        self.identifies_tool_output |= texts.iter().any(|(writer, _)| *writer == Author::Tool);
         for (writer, text) in texts {
             match writer {
                 Author::Tool => self.process_tool_output(&text, step)?,
                 // A client without tool calls sends a command's output as a user message.
-                Author::Scaffold { says_user: true } if self.answered && !self.tools => {
+                Author::Scaffold { says_user: true }
+                    if self.has_response && !self.identifies_tool_output =>
+                {
                     self.process_tool_output(&text, step)?;
                 }
                 // Before its first response, the model has written nothing. Text that is attributed
                 // to the model comes from the scaffold.
-                Author::Model if self.answered => {}
+                Author::Model if self.has_response => {}
                 Author::Model | Author::Scaffold { .. } => {
                     let how = || "the scaffold showed the model hidden content".to_owned();
                     let source = (FindingKind::AnswerInScaffold, &how as &dyn Fn() -> String);
@@ -176,7 +179,11 @@ impl<'a> Comparison<'a> {
     }
 
     fn describe(&self, what: &str) -> String {
-        let unread = if self.unread { " (earlier connections could not be inspected)" } else { "" };
+        let unread = if self.has_unread_response {
+            " (earlier connections could not be inspected)"
+        } else {
+            ""
+        };
         format!("{what}{unread}")
     }
 }

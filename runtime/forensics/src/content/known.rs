@@ -14,13 +14,13 @@ pub(super) struct KnownLines<'a> {
     /// For each line: whether the task row or the tree contains it.
     common: Vec<bool>,
     /// For each line: whether the model wrote it.
-    wrote: Vec<bool>,
+    is_written_by_model: Vec<bool>,
     /// For each line: how much of `said` was already searched for the line.
-    searched: Vec<usize>,
+    searched_until: Vec<usize>,
     /// The normalized text of everything that the model wrote.
-    said: Vec<u8>,
+    model_text: Vec<u8>,
     /// Runs of lines that the model wrote in an encoded form such as base64.
-    packed: BTreeSet<u32>,
+    encoded_runs: BTreeSet<u32>,
     /// The words that the model wrote.
     vocabulary: HashSet<String>,
     /// The tree that the agent started with, and whether it was already searched for common lines.
@@ -34,10 +34,10 @@ impl<'a> KnownLines<'a> {
         Self {
             solution,
             common: solution.lines.iter().map(|line| line.is_common).collect(),
-            wrote: vec![false; count],
-            searched: vec![0; count],
-            said: Vec::new(),
-            packed: BTreeSet::new(),
+            is_written_by_model: vec![false; count],
+            searched_until: vec![0; count],
+            model_text: Vec::new(),
+            encoded_runs: BTreeSet::new(),
             vocabulary: HashSet::new(),
             base: None,
             is_read: false,
@@ -52,14 +52,14 @@ impl<'a> KnownLines<'a> {
 
     /// Adds text that the model wrote.
     pub(super) fn add_model_text(&mut self, text: &str) {
-        self.packed.extend(self.solution.find_runs(text.as_bytes()));
+        self.encoded_runs.extend(self.solution.find_runs(text.as_bytes()));
         for word in words(text).filter(|word| !self.vocabulary.contains(*word)).collect::<Vec<_>>()
         {
             self.vocabulary.insert(word.to_owned());
         }
-        self.said.extend(fingerprint::normalize(text.as_bytes()));
+        self.model_text.extend(fingerprint::normalize(text.as_bytes()));
         // Add a separator, so that no match spans two texts.
-        self.said.push(0);
+        self.model_text.push(0);
     }
 
     /// Returns those of the runs that were not already known.
@@ -72,7 +72,7 @@ impl<'a> KnownLines<'a> {
         news.retain(|run| {
             let lines = self.solution.runs[*run as usize];
             let new = lines.iter().filter(|line| !self.is_known_line(**line)).count();
-            !self.packed.contains(run) && new >= self.solution.settings.rare_lines
+            !self.encoded_runs.contains(run) && new >= self.solution.settings.rare_lines
         });
         Ok(news)
     }
@@ -80,15 +80,16 @@ impl<'a> KnownLines<'a> {
     /// Returns whether a line occurs in the tree or in text that the model wrote. Line breaks are
     /// ignored.
     fn is_known_line(&mut self, line: usize) -> bool {
-        if self.common[line] || self.wrote[line] {
+        if self.common[line] || self.is_written_by_model[line] {
             return true;
         }
-        let left = &self.solution.lines[line].left;
+        let left = &self.solution.lines[line].normalized;
         // Start slightly earlier, because a match may begin in the part that was already searched.
-        let from = self.searched[line].saturating_sub(left.len());
-        self.wrote[line] = super::solution::contains_bytes(&self.said[from..], left);
-        self.searched[line] = self.said.len();
-        self.wrote[line]
+        let from = self.searched_until[line].saturating_sub(left.len());
+        self.is_written_by_model[line] =
+            super::solution::contains_bytes(&self.model_text[from..], left);
+        self.searched_until[line] = self.model_text.len();
+        self.is_written_by_model[line]
     }
 
     /// Returns the runs that were not already known and that no program written by the model could

@@ -25,7 +25,7 @@ pub struct Solution {
 pub(super) struct Line {
     pub text: String,
     /// The normalized text. The fingerprint is computed from this text.
-    pub left: Vec<u8>,
+    pub normalized: Vec<u8>,
     /// Whether the line is short, part of an interface, or contained in the task row.
     pub is_common: bool,
 }
@@ -62,7 +62,7 @@ impl Solution {
                             let interface = |word: &String| shown.starts_with(word.as_str());
                             let is_common = bytes < settings.line_bytes
                                 || settings.interface.iter().any(interface);
-                            lines.push(Line { text, left, is_common });
+                            lines.push(Line { text, normalized: left, is_common });
                         }
                         run.push((hash, at));
                     }
@@ -77,7 +77,7 @@ impl Solution {
         }
         let row = visible_task_text(task);
         for line in lines.iter_mut().filter(|line| !line.is_common) {
-            line.is_common = contains_bytes(&row, &line.left);
+            line.is_common = contains_bytes(&row, &line.normalized);
         }
         let rare = |run: &[usize; WINDOW_LINES]| {
             run.iter().filter(|line| !lines[**line].is_common).count() >= settings.rare_lines

@@ -140,7 +140,7 @@ fn content_match_covers_scaffold_messages() {
 }
 
 #[test]
-fn content_match_blames_the_first_source() {
+fn content_match_attributes_content_to_the_first_source() {
     let record = RecordBuilder::new();
     let told = record.request_served(2, &json!({"messages": [{"role": "user", "content": CODE}]}));
     let [called, returned] = shell_call(1, "curl https://mirror.test/a", CODE);

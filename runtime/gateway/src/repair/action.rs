@@ -42,33 +42,33 @@ pub(crate) enum Action {
     /// Restores parts of the model's turns that a client left out.
     RestoreTurns,
     /// Adds an empty `reasoning_content` to assistant messages without one.
-    EmptyReasoningContent,
+    AddReasoningContent,
     /// Adds the signature that means "none" to the first unsigned call of each turn.
-    UnsignedCalls,
+    SignUnsignedCalls,
     /// Removes a field, in any case, from the model's turns and their parts.
     DropTurnField(String),
     /// Removes fields of assistant messages that some chat endpoints do not support.
-    PlainTurns,
+    KeepSupportedFields,
     /// Puts a placeholder into messages without text.
-    PlaceholderTurn,
+    AddPlaceholderText,
     /// Joins consecutive messages with the same role.
     MergeRoles,
     /// Inserts an assistant message between tool results and a user message.
-    TurnAfterTool,
+    InsertTurnAfterTool,
     /// Puts each call of a turn into its own turn.
-    SingleCalls,
+    SplitCalls,
     /// Joins system messages at the start of the conversation.
     SystemFirst,
     /// Moves the system message to the start of the first user message.
     SystemIntoUser,
     /// Removes ids of Responses items that lack their type's prefix or are too long.
-    OwnItemIds,
+    DropForeignItemIds,
     /// Removes ids of Responses items, and reasoning that becomes empty.
-    NoItemIds,
+    DropItemIds,
     /// Removes encrypted reasoning, and reasoning that becomes empty.
-    NoEncryptedReasoning,
+    DropEncryptedReasoning,
     /// Repeats the reasoning of a Responses turn before each of its calls.
-    ReasoningEachCall,
+    RepeatReasoning,
     /// Removes thinking blocks from a Messages conversation if the endpoint rejects their
     /// signatures.
     NoThinking,
@@ -77,11 +77,11 @@ pub(crate) enum Action {
     /// Gives each call a unique id if the endpoint repeated one.
     UniqueIds,
     /// Removes the reasoning of messages that also have text.
-    TextOrReasoning,
+    DropReasoningBesideText,
     /// Gives calls short ids.
     ShortIds,
     /// Replaces invalid characters in the names of called functions.
-    PlainNames,
+    SanitizeNames,
     /// Wraps arguments that are not a JSON object.
     JsonArguments,
     /// Replaces lists of types in schemas with one type.
@@ -99,7 +99,7 @@ impl Repair {
         let once = matches!(
             self.action,
             Action::OutputLimit { once: true, .. }
-                | Action::NoEncryptedReasoning
+                | Action::DropEncryptedReasoning
                 | Action::NoThinking
                 | Action::NoSignatures
         );
@@ -140,37 +140,37 @@ impl Repair {
                 body.get_mut("tools").is_some_and(|tools| schema::drop_key(tools, "strict"))
             }
             Action::RestoreTurns => own.restore_in_body(api, body),
-            Action::EmptyReasoningContent => change_assistant_messages(body, |message| {
+            Action::AddReasoningContent => change_assistant_messages(body, |message| {
                 let missing = !message.contains_key("reasoning_content");
                 if missing {
                     message.insert("reasoning_content".into(), "".into());
                 }
                 missing
             }),
-            Action::UnsignedCalls => reasoning::sign_unsigned_calls(api, body),
+            Action::SignUnsignedCalls => reasoning::sign_unsigned_calls(api, body),
             Action::DropTurnField(name) => members::drop_from_turns(api, body, name),
-            Action::PlainTurns => members::keep_supported_members(body),
-            Action::PlaceholderTurn => turns::fill_empty_turns(api, body),
+            Action::KeepSupportedFields => members::keep_supported_members(body),
+            Action::AddPlaceholderText => turns::fill_empty_turns(api, body),
             Action::MergeRoles => turns::merge_roles(body),
-            Action::TurnAfterTool => turns::insert_turn_after_tool(body),
-            Action::SingleCalls => turns::split_calls(body),
+            Action::InsertTurnAfterTool => turns::insert_turn_after_tool(body),
+            Action::SplitCalls => turns::split_calls(body),
             Action::SystemFirst => turns::move_system_first(body),
             Action::SystemIntoUser => turns::merge_system_into_user(body),
-            Action::OwnItemIds => ids::drop_foreign_item_ids(body),
-            Action::NoItemIds => ids::drop_item_ids(body),
-            Action::NoEncryptedReasoning => reasoning::drop_encrypted_reasoning(body),
-            Action::ReasoningEachCall => reasoning::repeat_reasoning_before_calls(body),
+            Action::DropForeignItemIds => ids::drop_foreign_item_ids(body),
+            Action::DropItemIds => ids::drop_item_ids(body),
+            Action::DropEncryptedReasoning => reasoning::drop_encrypted_reasoning(body),
+            Action::RepeatReasoning => reasoning::repeat_reasoning_before_calls(body),
             Action::NoThinking => reasoning::drop_thinking(body),
             Action::NoSignatures => reasoning::replace_signatures(api, body),
             Action::UniqueIds => ids::make_ids_unique(body),
-            Action::TextOrReasoning => change_assistant_messages(body, |message| {
+            Action::DropReasoningBesideText => change_assistant_messages(body, |message| {
                 let text = message.get("content").is_some_and(|content| !is_blank(content));
                 let names = ["reasoning_content", "reasoning", "reasoning_details", "thinking"];
                 text && names.iter().filter(|name| message.shift_remove(**name).is_some()).count()
                     > 0
             }),
             Action::ShortIds => ids::shorten_ids(body),
-            Action::PlainNames => change_each_call(body, |call| {
+            Action::SanitizeNames => change_each_call(body, |call| {
                 let Some(Value::String(name)) = call.get_mut("name") else { return false };
                 let plain: String = name
                     .chars()
@@ -321,7 +321,7 @@ mod tests {
             {"role": "assistant", "content": null, "tool_calls": [{"id": "a"}]},
             {"role": "assistant", "content": "x"},
         ]});
-        let repair = Repair { name: "r".into(), action: Action::PlaceholderTurn };
+        let repair = Repair { name: "r".into(), action: Action::AddPlaceholderText };
         let mut body = body.as_object().expect("an object").clone();
         assert!(repair.apply(Api::Chat, &mut body, &NativeTurns::default()));
         assert_eq!(Value::Object(body), wanted);
@@ -337,8 +337,11 @@ mod tests {
             json!({"messages": [user("a"), user("b"), tool, user("c")]}),
         );
         assert_eq!(merged, json!({"messages": [user("a\n\nb"), tool, user("c")]}));
-        let separated =
-            repaired(Api::Chat, Action::TurnAfterTool, json!({"messages": [tool, user("c")]}));
+        let separated = repaired(
+            Api::Chat,
+            Action::InsertTurnAfterTool,
+            json!({"messages": [tool, user("c")]}),
+        );
         let between = json!({"role": "assistant", "content": "(no text)"});
         assert_eq!(separated, json!({"messages": [tool, between, user("c")]}));
         let system = json!({"role": "system", "content": "s"});
@@ -357,7 +360,7 @@ mod tests {
         let result = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": id});
         let turn = |text: &str, calls: Value| json!({"role": "assistant", "content": text, "tool_calls": calls});
         let body = json!({"messages": [turn("x", json!([call("a"), call("b")])), result("b"), result("a"), turn("y", json!([call("c")]))]});
-        let single = repaired(Api::Chat, Action::SingleCalls, body);
+        let single = repaired(Api::Chat, Action::SplitCalls, body);
         let wanted = json!({"messages": [turn("x", json!([call("a")])), result("a"), turn("", json!([call("b")])),
             result("b"), turn("y", json!([call("c")]))]});
         assert_eq!(single, wanted);
@@ -374,7 +377,7 @@ mod tests {
         let id = short["messages"][0]["tool_calls"][0]["id"].as_str().expect("an id");
         assert!(id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{id}");
         assert_eq!(short["messages"][1]["tool_call_id"], id);
-        let plain = repaired(Api::Chat, Action::PlainNames, body.clone());
+        let plain = repaired(Api::Chat, Action::SanitizeNames, body.clone());
         assert_eq!(plain["messages"][0]["tool_calls"][0]["function"]["name"], "shell__x__");
         let json = repaired(Api::Chat, Action::JsonArguments, body);
         let arguments = &json["messages"][0]["tool_calls"][0]["function"]["arguments"];
@@ -401,24 +404,24 @@ mod tests {
         assert_eq!(ids(2, "id"), ["a_3"]);
         let items = json!({"input": [{"type": "reasoning", "id": "x", "summary": [], "encrypted_content": "E"},
             {"type": "function_call", "id": "fc_1", "call_id": "c"}]});
-        let own = repaired(Api::Responses, Action::OwnItemIds, items.clone());
+        let own = repaired(Api::Responses, Action::DropForeignItemIds, items.clone());
         assert_eq!((own["input"][0].get("id"), &own["input"][1]["id"]), (None, &json!("fc_1")));
         let long = json!({"input": [{"type": "function_call", "id": format!("fc_{}", "1".repeat(70)), "call_id": "c"}]});
-        let own = repaired(Api::Responses, Action::OwnItemIds, long);
+        let own = repaired(Api::Responses, Action::DropForeignItemIds, long);
         assert_eq!(own["input"][0].get("id"), None);
         let mut unkept = items.clone();
         unkept["input"][1] = json!({"type": "reasoning", "id": "rs_1", "summary": []});
-        let nameless = repaired(Api::Responses, Action::NoItemIds, unkept);
+        let nameless = repaired(Api::Responses, Action::DropItemIds, unkept);
         let kept = json!([{"type": "reasoning", "summary": [], "encrypted_content": "E"}]);
         assert_eq!(nameless["input"], kept);
-        let plain = repaired(Api::Responses, Action::NoEncryptedReasoning, items);
+        let plain = repaired(Api::Responses, Action::DropEncryptedReasoning, items);
         assert_eq!(plain["input"].as_array().map(Vec::len), Some(1));
         let call = |id: &str| json!({"type": "function_call", "call_id": id});
         let thought = json!({"type": "reasoning", "id": "rs_1", "summary": []});
         let result = json!({"type": "function_call_output", "call_id": "a"});
         let turn =
             json!({"input": [{"role": "user"}, thought, call("a"), call("b"), result, call("c")]});
-        let each = repaired(Api::Responses, Action::ReasoningEachCall, turn);
+        let each = repaired(Api::Responses, Action::RepeatReasoning, turn);
         let again = json!({"type": "reasoning", "summary": []});
         let wanted =
             json!([{"role": "user"}, thought, call("a"), again, call("b"), result, call("c")]);
@@ -431,7 +434,7 @@ mod tests {
         assert_eq!(unsigned["messages"][1]["content"].as_array().map(Vec::len), Some(1));
         let both = json!({"messages": [{"role": "assistant", "content": "x", "reasoning_content": "hm"},
             {"role": "assistant", "content": null, "reasoning_content": "hm"}]});
-        let one = repaired(Api::Chat, Action::TextOrReasoning, both);
+        let one = repaired(Api::Chat, Action::DropReasoningBesideText, both);
         assert_eq!(one["messages"][0].get("reasoning_content"), None);
         assert_eq!(one["messages"][1]["reasoning_content"], "hm");
     }
@@ -456,10 +459,10 @@ mod tests {
     fn missing_signatures_and_reasoning_content_are_added() {
         let body =
             json!({"messages": [{"role": "assistant", "tool_calls": [{"id": "a"}, {"id": "b"}]}]});
-        let signed = repaired(Api::Chat, Action::UnsignedCalls, body.clone());
+        let signed = repaired(Api::Chat, Action::SignUnsignedCalls, body.clone());
         let google = &signed["messages"][0]["tool_calls"][0]["extra_content"]["google"];
         assert!(google["thought_signature"].is_string());
-        let thoughtful = repaired(Api::Chat, Action::EmptyReasoningContent, body);
+        let thoughtful = repaired(Api::Chat, Action::AddReasoningContent, body);
         assert_eq!(thoughtful["messages"][0]["reasoning_content"], "");
     }
 }

@@ -90,26 +90,26 @@ impl Row {
             "drop_cache_control" => Action::DropCacheControl,
             "drop_strict" => Action::DropStrict,
             "restore_turns" => Action::RestoreTurns,
-            "empty_reasoning_content" => Action::EmptyReasoningContent,
-            "unsigned_calls" => Action::UnsignedCalls,
+            "empty_reasoning_content" => Action::AddReasoningContent,
+            "unsigned_calls" => Action::SignUnsignedCalls,
             "drop_turn_field" => Action::DropTurnField(text("field")?),
-            "plain_turns" => Action::PlainTurns,
-            "placeholder_turn" => Action::PlaceholderTurn,
+            "plain_turns" => Action::KeepSupportedFields,
+            "placeholder_turn" => Action::AddPlaceholderText,
             "merge_roles" => Action::MergeRoles,
-            "turn_after_tool" => Action::TurnAfterTool,
-            "single_calls" => Action::SingleCalls,
+            "turn_after_tool" => Action::InsertTurnAfterTool,
+            "single_calls" => Action::SplitCalls,
             "system_first" => Action::SystemFirst,
             "system_into_user" => Action::SystemIntoUser,
-            "own_item_ids" => Action::OwnItemIds,
-            "no_item_ids" => Action::NoItemIds,
-            "no_encrypted_reasoning" => Action::NoEncryptedReasoning,
-            "reasoning_each_call" => Action::ReasoningEachCall,
+            "own_item_ids" => Action::DropForeignItemIds,
+            "no_item_ids" => Action::DropItemIds,
+            "no_encrypted_reasoning" => Action::DropEncryptedReasoning,
+            "reasoning_each_call" => Action::RepeatReasoning,
             "no_thinking" => Action::NoThinking,
             "no_signatures" => Action::NoSignatures,
             "unique_ids" => Action::UniqueIds,
-            "text_or_reasoning" => Action::TextOrReasoning,
+            "text_or_reasoning" => Action::DropReasoningBesideText,
             "short_ids" => Action::ShortIds,
-            "plain_names" => Action::PlainNames,
+            "plain_names" => Action::SanitizeNames,
             "json_arguments" => Action::JsonArguments,
             "no_type_lists" => Action::NoTypeLists,
             "no_empty_schemas" => Action::NoEmptySchemas,
@@ -194,7 +194,7 @@ mod tests {
             (
                 Api::Chat,
                 "Assistant message must have either content or tool_calls, but not none.",
-                Action::PlaceholderTurn,
+                Action::AddPlaceholderText,
             ),
             (
                 Api::Chat,
@@ -209,7 +209,7 @@ mod tests {
             (
                 Api::Chat,
                 "Invalid 'messages[2].tool_calls[0].function.name': string does not match pattern. Expected '^[a-zA-Z0-9_-]+$'.",
-                Action::PlainNames,
+                Action::SanitizeNames,
             ),
             (
                 Api::Chat,
@@ -225,17 +225,17 @@ mod tests {
             (
                 Api::Responses,
                 "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false.",
-                Action::NoItemIds,
+                Action::DropItemIds,
             ),
             (
                 Api::Responses,
                 "Invalid 'input[3].name': string does not match pattern. Expected a string that matches '^[a-zA-Z0-9_-]+$'.",
-                Action::PlainNames,
+                Action::SanitizeNames,
             ),
             (
                 Api::Responses,
                 "Invalid 'input[2].id': string too long. Expected a string with maximum length 64, but got 90.",
-                Action::OwnItemIds,
+                Action::DropForeignItemIds,
             ),
             (
                 Api::Responses,
@@ -245,7 +245,7 @@ mod tests {
             (
                 Api::Responses,
                 "The `reasoning_text` in the thinking mode must be passed back to the API.",
-                Action::ReasoningEachCall,
+                Action::RepeatReasoning,
             ),
             (
                 Api::Messages,
@@ -290,12 +290,12 @@ mod tests {
                 Action::Stream,
             ),
             (Api::Chat, "Streaming is not supported for this model.", Action::NoStream),
-            (Api::Chat, "This model only supports single tool-calls at once!", Action::SingleCalls),
+            (Api::Chat, "This model only supports single tool-calls at once!", Action::SplitCalls),
             (Api::Chat, "System message must be at the beginning.", Action::SystemFirst),
             (
                 Api::Chat,
                 "messages.2.content: Input should be a valid string [type=string_type, input_value=None]",
-                Action::PlaceholderTurn,
+                Action::AddPlaceholderText,
             ),
         ] {
             assert_eq!(first(api, message).as_ref(), Some(&action), "{message}");
@@ -317,8 +317,8 @@ mod tests {
     fn vague_errors_are_repaired_only_after_they_recur() {
         let upstream = json!({"error": {"message": "Upstream request failed"}}).to_string();
         for (api, status, body, wanted) in [
-            (Api::Chat, 400, "", Action::PlainTurns),
-            (Api::Responses, 502, &*upstream, Action::NoItemIds),
+            (Api::Chat, 400, "", Action::KeepSupportedFields),
+            (Api::Responses, 502, &*upstream, Action::DropItemIds),
         ] {
             assert_eq!(action(api, status, body, 2), None, "{body}");
             assert_eq!(action(api, status, body, 3), Some(wanted), "{body}");

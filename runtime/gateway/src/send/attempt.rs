@@ -30,12 +30,12 @@ pub(crate) struct AttemptResult {
     /// The names in a successful response.
     pub names: ResponseNames,
     /// Why the body is not a response, and the usage billed for it.
-    pub unreadable: Option<(String, Option<Usage>)>,
+    pub parse_failure: Option<(String, Option<Usage>)>,
     pub ended: Option<AttemptEnd>,
     /// Whether the key is split across several events of the response. If so, the response's bytes
     /// must not be recorded.
     pub has_split_key: bool,
-    pub took: Duration,
+    pub duration: Duration,
     /// Part of `took` before the first event, during which only comments arrived.
     pub queued: Duration,
     pub first_byte: Option<Duration>,
@@ -53,23 +53,23 @@ pub(crate) struct BrokenResponse {
     pub kind: FailureKind,
     pub what: String,
     /// The endpoint's own explanation, if the stream has one.
-    pub said: Option<String>,
+    pub reported_error: Option<String>,
 }
 
 impl BrokenResponse {
     pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self { kind: FailureKind::Endpoint, what: what.into(), said: None }
+        Self { kind: FailureKind::Endpoint, what: what.into(), reported_error: None }
     }
 
     /// Describes an error that the endpoint reported in an event.
     pub(super) fn reported(why: String, data: &str) -> Self {
-        Self { said: Some(data.to_owned()), ..Self::new(why) }
+        Self { reported_error: Some(data.to_owned()), ..Self::new(why) }
     }
 
     /// Describes an endpoint that sent nothing for `time`.
     pub(super) fn silent(time: Duration) -> Self {
         let what = format!("no event for {:.0} s", time.as_secs_f64());
-        Self { kind: FailureKind::Silent, what, said: None }
+        Self { kind: FailureKind::Silent, what, reported_error: None }
     }
 
     pub(super) fn from_reqwest(error: reqwest::Error) -> Self {
@@ -77,7 +77,7 @@ impl BrokenResponse {
         let unreachable = error.is_connect() || error.is_timeout();
         let kind = if unreachable { FailureKind::Unreachable } else { FailureKind::Endpoint };
         let what = format_error_chain(&error.without_url());
-        Self { kind, what, said: None }
+        Self { kind, what, reported_error: None }
     }
 
     /// Converts to the failure of the attempt. `status` is the HTTP status, if a response head
@@ -105,12 +105,12 @@ impl AttemptResult {
     pub(crate) fn is_cut_off(&self) -> bool {
         let is_unexplained = match &self.ended {
             Some(AttemptEnd::Broken(broken)) => {
-                broken.kind == FailureKind::Endpoint && broken.said.is_none()
+                broken.kind == FailureKind::Endpoint && broken.reported_error.is_none()
             }
             Some(AttemptEnd::Cut(_)) => false,
             // A complete JSON document was not cut off.
             None => {
-                self.unreadable.is_some()
+                self.parse_failure.is_some()
                     && serde_json::from_slice::<IgnoredAny>(&self.raw).is_err()
             }
         };

@@ -64,7 +64,7 @@ pub(super) fn read_complete_body<C: Client>(
     let raw = result.raw.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&result.raw);
     let mut body = match codec::lenient_json::parse(raw) {
         Ok(body) => body,
-        Err(error) => return result.unreadable = Some((format!("not JSON: {error}"), None)),
+        Err(error) => return result.parse_failure = Some((format!("not JSON: {error}"), None)),
     };
     codec::lenient_json::replace_lone_in_value(&mut body);
     // Gemini's stream without `alt=sse` is a list of its events.
@@ -83,7 +83,7 @@ pub(super) fn read_complete_body<C: Client>(
             let items = codec::native_turn(api, &body, &ids);
             result.whole.native = Some(NativeTurn { api, items });
         }
-        Err(why) => result.unreadable = Some((why, codec::usage(api, &body))),
+        Err(why) => result.parse_failure = Some((why, codec::usage(api, &body))),
     }
 }
 
@@ -95,8 +95,8 @@ fn read_event_list<C: Client>(list: &[Value], client: &mut C, result: &mut Attem
         let event = sse::parse_event(format!("data: {item}\n\n").into());
         match reader.read(&event) {
             Ok(some) => deltas.extend(some),
-            Err(ReadError::Reported(why) | ReadError::Torn(why)) => {
-                return result.unreadable = Some((why, codec::usage(Api::Gemini, item)));
+            Err(ReadError::Reported(why) | ReadError::Corrupted(why)) => {
+                return result.parse_failure = Some((why, codec::usage(Api::Gemini, item)));
             }
         }
     }
@@ -105,7 +105,7 @@ fn read_event_list<C: Client>(list: &[Value], client: &mut C, result: &mut Attem
     let native = NativeTurn { api: Api::Gemini, items: reader.take_turn() };
     match result.whole.stop {
         Some(_) => result.whole.native = Some(native),
-        None => result.unreadable = Some(("no candidates".into(), result.whole.usage)),
+        None => result.parse_failure = Some(("no candidates".into(), result.whole.usage)),
     }
 }
 
@@ -118,7 +118,7 @@ pub(super) struct Stream {
     /// Whether content has arrived since the last check.
     pub(super) progressed: bool,
     /// All deltas received, for a client that did not request a stream.
-    pub(super) said: Vec<Delta>,
+    pub(super) all_deltas: Vec<Delta>,
 }
 
 impl Stream {
@@ -129,7 +129,7 @@ impl Stream {
             halves: codec::lenient_json::SurrogateJoiner::default(),
             has_event: false,
             progressed: false,
-            said: Vec::new(),
+            all_deltas: Vec::new(),
         }
     }
 
@@ -152,8 +152,8 @@ impl Stream {
                 Err(ReadError::Reported(why)) => {
                     return Err(BrokenResponse::reported(why, &event.data));
                 }
-                Err(ReadError::Torn(why)) => {
-                    let kind = FailureKind::Damaged;
+                Err(ReadError::Corrupted(why)) => {
+                    let kind = FailureKind::Corrupted;
                     return Err(BrokenResponse {
                         kind,
                         ..BrokenResponse::reported(why, &event.data)
@@ -166,7 +166,7 @@ impl Stream {
             if streamed {
                 client.on_event(&event, &deltas, self.reader.has_ended()).await;
             } else {
-                self.said.extend(deltas.iter().cloned());
+                self.all_deltas.extend(deltas.iter().cloned());
             }
             deltas.into_iter().for_each(|delta| whole.push(delta));
         }

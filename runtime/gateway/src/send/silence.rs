@@ -22,7 +22,7 @@ impl<'a> SilenceTimer<'a> {
 
     /// Waits for the next chunk, for at most `limit`. Reports silence to the user at increasing
     /// intervals.
-    pub(super) async fn wait_for_piece<T>(
+    pub(super) async fn wait_for_chunk<T>(
         &mut self,
         limit: Option<Duration>,
         work: impl Future<Output = Result<T, AttemptEnd>>,

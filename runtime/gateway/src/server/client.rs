@@ -17,7 +17,7 @@ use super::{body::Payload, error_response::ErrorResponse};
 
 /// Maximum number of chunks that may wait for a slow client. Beyond that, the gateway also reads
 /// more slowly from the endpoint.
-const MAX_QUEUED_PIECES: usize = 32;
+const MAX_QUEUED_CHUNKS: usize = 32;
 
 pub(super) struct Connection {
     api: Api,
@@ -79,7 +79,7 @@ impl Connection {
     /// Sends the head of a stream if it has not been sent yet.
     pub(super) fn send_head(&mut self, headers: &HeaderMap) {
         let Some(head) = self.head.take() else { return };
-        let (pieces, body) = mpsc::channel(MAX_QUEUED_PIECES);
+        let (pieces, body) = mpsc::channel(MAX_QUEUED_CHUNKS);
         let mut response = Response::new(Payload::Stream(body));
         response.headers_mut().extend(headers.clone());
         response.headers_mut().insert(header::CONTENT_TYPE, EVENT_STREAM);

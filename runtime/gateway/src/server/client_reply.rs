@@ -22,9 +22,9 @@ pub(super) struct ClientReply {
     /// Bytes that are held back because they may be the end of the response.
     pub(super) held: BytesMut,
     /// All bytes that were or will be sent.
-    pub(super) given: BytesMut,
+    pub(super) sent_bytes: BytesMut,
     /// The HTTP status, if the client receives an error response.
-    pub(super) refused: Option<u16>,
+    pub(super) error_status: Option<u16>,
 }
 
 impl ClientReply {
@@ -33,8 +33,8 @@ impl ClientReply {
     }
 
     pub(super) fn set_error(&mut self, status: u16, text: String) {
-        self.refused = Some(status);
-        self.given = text.as_bytes().into();
+        self.error_status = Some(status);
+        self.sent_bytes = text.as_bytes().into();
     }
 
     /// Processes one event and returns what can be sent immediately.
@@ -57,7 +57,7 @@ impl ClientReply {
             }
             None => self.forward_unchanged(event, deltas, (has_content, is_end)),
         };
-        self.given.extend_from_slice(&ready);
+        self.sent_bytes.extend_from_slice(&ready);
         ready
     }
 

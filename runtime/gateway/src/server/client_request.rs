@@ -26,7 +26,7 @@ pub(super) struct ClientRequest {
     pub api: Api,
     pub path: String,
     pub headers: HeaderMap,
-    pub named: Option<GeminiTarget>,
+    pub path_target: Option<GeminiTarget>,
     pub stream: bool,
     pub body: Bytes,
     pub class: RequestClass,
@@ -36,11 +36,11 @@ pub(super) struct ClientRequest {
     pub connection: Connection,
     pub reply: ClientReply,
     /// Tool results that are not recorded yet.
-    pub returned: Vec<ToolResult>,
+    pub tool_results: Vec<ToolResult>,
     /// Items of the request's input, if the client may continue the response by its id.
     pub input: Vec<Value>,
     /// Why the request got no response. `None` if a limit is the reason.
-    pub rejected: Option<RequestError>,
+    pub rejection: Option<RequestError>,
 }
 
 impl ClientRequest {
@@ -56,7 +56,7 @@ impl ClientRequest {
                 );
                 let hint = "the model's API does not support this request: use an endpoint with \
                             the agent's own API, or another agent";
-                self.rejected = Some(Fault::new(Layer::Model, what).hint(hint).into());
+                self.rejection = Some(Fault::new(Layer::Model, what).hint(hint).into());
                 return self.refuse(&refusal).await;
             }
         };
@@ -75,7 +75,7 @@ impl ClientRequest {
             RequestFailure::Refused(error) => {
                 self.stop_trial_on(&error);
                 if self.class == RequestClass::Main {
-                    self.rejected =
+                    self.rejection =
                         matches!(error, RequestError::Rejected { .. }).then(|| error.clone());
                 }
                 let mut refusal = ErrorResponse::from_error(&error);
@@ -150,7 +150,7 @@ impl ClientRequest {
 
     /// Records the error response, then sends it.
     async fn refuse(&mut self, refusal: &ErrorResponse) {
-        self.shared.tracker.count_refusal(self.rejected.as_ref());
+        self.shared.tracker.count_refusal(self.rejection.as_ref());
         self.reply.set_error(refusal.status.as_u16(), refusal.text(self.api));
         let end = RequestEnd { error: Some(refusal.message.clone()), ..RequestEnd::default() };
         let worse = self.record_end_or_stop(end).await;
@@ -162,7 +162,7 @@ impl ClientRequest {
     async fn record_tool_results(&mut self, trial: &TrialGateway) -> Result<(), Fault> {
         let step = trial.meter().steps();
         let endpoint = &trial.route().endpoint;
-        for mut returned in std::mem::take(&mut self.returned) {
+        for mut returned in std::mem::take(&mut self.tool_results) {
             returned.shown = endpoint.redact_text(&returned.shown);
             returned.call.arguments = endpoint.redact_text(&returned.call.arguments);
             for event in returned.events() {
@@ -207,7 +207,7 @@ impl ClientRequest {
         let read = if translated { &mut losses } else { &mut unsaid };
         let mut request =
             codec::read_request(self.api, &asked, read).map_err(ErrorResponse::bad_request)?;
-        if let Some(named) = &self.named {
+        if let Some(named) = &self.path_target {
             request.model.clone_from(&named.model);
         }
         request.stream = self.stream;
@@ -226,8 +226,8 @@ impl ClientRequest {
         }
         // Collect the results even from a compaction request, because no later request repeats the
         // results of earlier calls.
-        if shared.calls {
-            self.returned = shared.tracker.new_tool_results(&request);
+        if shared.records_calls {
+            self.tool_results = shared.tracker.new_tool_results(&request);
         }
         let tools = !request.tools.is_empty();
         let mut hides_usage = false;
@@ -239,7 +239,7 @@ impl ClientRequest {
                 .map_err(ErrorResponse::bad_request)?
         } else {
             let mut same = asked.clone();
-            if same.contains_key("model") || self.named.is_none() {
+            if same.contains_key("model") || self.path_target.is_none() {
                 same.insert("model".into(), model.name.as_str().into());
             }
             same

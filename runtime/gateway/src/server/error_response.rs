@@ -13,12 +13,12 @@ pub(super) struct ErrorResponse {
     pub message: String,
     code: Option<String>,
     /// The endpoint's own body, for a client that uses the endpoint's format.
-    exact: Option<String>,
+    endpoint_body: Option<String>,
 }
 
 impl ErrorResponse {
     pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), code: None, exact: None }
+        Self { status, message: message.into(), code: None, endpoint_body: None }
     }
 
     pub(super) fn bad_request(message: impl Into<String>) -> Self {
@@ -31,7 +31,7 @@ impl ErrorResponse {
         // conversation and retry.
         let message = format!("the {kind} budget of this trial is used up");
         let code = Some(format!("budget_{kind}"));
-        Self { status: StatusCode::PAYMENT_REQUIRED, message, code, exact: None }
+        Self { status: StatusCode::PAYMENT_REQUIRED, message, code, endpoint_body: None }
     }
 
     /// Returns the error response for an error. An endpoint's own rejection keeps its status.
@@ -42,13 +42,13 @@ impl ErrorResponse {
                 status: StatusCode::PAYMENT_REQUIRED,
                 message: error.to_string(),
                 code: Some("budget_shared".into()),
-                exact: None,
+                endpoint_body: None,
             },
             RequestError::Cancelled => Self {
                 status: StatusCode::PAYMENT_REQUIRED,
                 message: "this trial is over".into(),
                 code: Some("cancelled".into()),
-                exact: None,
+                endpoint_body: None,
             },
             RequestError::Rejected { status, body, .. } => {
                 let status = StatusCode::from_u16(*status).unwrap_or(StatusCode::BAD_REQUEST);
@@ -60,20 +60,20 @@ impl ErrorResponse {
                 status: StatusCode::FORBIDDEN,
                 message: format!("no response is available: {}", fault.what),
                 code: Some("infrastructure".into()),
-                exact: None,
+                endpoint_body: None,
             },
         }
     }
 
     /// Sends the endpoint's own body, because its error codes are more specific than ours.
     pub(super) fn with_exact_body(mut self, body: &str) -> Self {
-        self.exact = Some(body.to_owned());
+        self.endpoint_body = Some(body.to_owned());
         self
     }
 
     /// Returns the body sent with the status.
     pub(super) fn text(&self, api: Api) -> String {
-        self.exact.clone().unwrap_or_else(|| self.body(api).to_string())
+        self.endpoint_body.clone().unwrap_or_else(|| self.body(api).to_string())
     }
 
     pub(super) fn body(&self, api: Api) -> Value {

@@ -77,11 +77,11 @@ impl GatewayServer {
             rules,
             policy: ServerPolicy::shipped()?,
             has_sub_agent_tool: AtomicBool::new(false),
-            calls: true,
+            records_calls: true,
             token: Token::random()?,
             numbers: AtomicU64::new(0),
             in_flight: watch::Sender::new((0, true)),
-            stopped: watch::Sender::new(None),
+            stop_reason: watch::Sender::new(None),
             tracker: TrafficTracker::default(),
             stored: StoredResponses::default(),
         };
@@ -93,7 +93,7 @@ impl GatewayServer {
     #[must_use]
     pub fn without_call_recording(mut self) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
-            shared.calls = false;
+            shared.records_calls = false;
         }
         self
     }
@@ -151,7 +151,7 @@ impl GatewayServer {
     /// Resolves when a request is rejected for a reason that ends the trial: a budget, a fault, or
     /// a cancellation. The scaffold that runs the client then stops the client.
     pub async fn wait_until_stopped(&self) -> RequestError {
-        let mut stopped = self.shared.stopped.subscribe();
+        let mut stopped = self.shared.stop_reason.subscribe();
         match stopped.wait_for(Option::is_some).await {
             Ok(why) => why.clone().unwrap_or(RequestError::Cancelled),
             // Unreachable: the sender lives as long as `self`.
@@ -231,7 +231,7 @@ async fn respond(
         }
         Route::Models { one, .. } => {
             let model = &shared.trial.route().model;
-            return Ok(json(StatusCode::OK, &local::models(api, model, one.as_deref())));
+            return Ok(json(StatusCode::OK, &local::model_list(api, model, one.as_deref())));
         }
         Route::CountTokens(_) => None,
         Route::Generate { path, .. } => Some(path),
@@ -267,7 +267,7 @@ async fn respond(
         api,
         path: head.uri.path().to_owned(),
         headers: head.headers,
-        named,
+        path_target: named,
         stream,
         body,
         class: RequestClass::default(),
@@ -275,9 +275,9 @@ async fn respond(
         losses: crate::codec::Losses::default(),
         connection,
         reply: super::client_reply::ClientReply::default(),
-        returned: Vec::new(),
+        tool_results: Vec::new(),
         input: Vec::new(),
-        rejected: None,
+        rejection: None,
     };
     // Use a separate task, because the request must be charged and recorded even if the client
     // disconnects.

@@ -8,7 +8,7 @@ use crate::tokens;
 
 /// Returns the model list, or the entry of a single model. The arm has only one model, which serves
 /// all requests. If a client names another model, the arm's model is returned under that name.
-pub(super) fn models(api: Api, model: &ModelSpec, one: Option<&str>) -> Value {
+pub(super) fn model_list(api: Api, model: &ModelSpec, one: Option<&str>) -> Value {
     let name = one.unwrap_or(&model.name);
     let listed = match api {
         Api::Chat | Api::Responses => {

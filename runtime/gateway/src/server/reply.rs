@@ -49,7 +49,7 @@ impl Client for ClientRequest {
             false => route.endpoint.redact_headers(self.shared.policy.response_headers(headers)),
         };
         reply.writer = translated.then(|| codec::writer(self.api, &reply.asked));
-        (reply.held, reply.given, reply.whole) = Default::default();
+        (reply.held, reply.sent_bytes, reply.whole) = Default::default();
     }
 
     async fn on_event(&mut self, event: &sse::Event, deltas: &[Delta], ended: bool) {
@@ -93,7 +93,7 @@ impl Client for ClientRequest {
             self.shared.stored.store(&self.input, &response);
         }
         reply.held.extend_from_slice(out.as_bytes());
-        reply.given.extend_from_slice(&reply.held);
+        reply.sent_bytes.extend_from_slice(&reply.held);
     }
 
     async fn record(&mut self, trial: &TrialGateway, end: RequestEnd<'_>) -> Result<(), Fault> {
@@ -125,7 +125,7 @@ impl ClientRequest {
             let main = self.class == RequestClass::Main;
             self.shared.tracker.count_response(answer, main, self.conversation.is_some());
         }
-        let status = match self.reply.refused {
+        let status = match self.reply.error_status {
             Some(status) => status,
             // The stream's head was already sent when the stream was cut off.
             None if end.delivered
@@ -137,7 +137,7 @@ impl ClientRequest {
         };
         let given = match end.has_split_key {
             true => Bytes::from_static(SPLIT_KEY_NOTICE),
-            false => self.reply.given.split().freeze(),
+            false => self.reply.sent_bytes.split().freeze(),
         };
         let response = match given.is_empty() {
             true => None,

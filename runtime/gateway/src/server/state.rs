@@ -21,13 +21,13 @@ pub(super) struct ServerState {
     /// Whether a request has offered the tool that sub-agents lack according to the rules.
     pub(super) has_sub_agent_tool: AtomicBool,
     /// Whether to record tool calls when requests contain their results.
-    pub calls: bool,
+    pub records_calls: bool,
     pub(super) token: Token,
     pub(super) numbers: AtomicU64,
     /// Number of requests in flight, and whether new ones are admitted.
     pub(super) in_flight: watch::Sender<(usize, bool)>,
     /// The first error that stopped the trial.
-    pub(super) stopped: watch::Sender<Option<RequestError>>,
+    pub(super) stop_reason: watch::Sender<Option<RequestError>>,
     pub(super) tracker: TrafficTracker,
     /// Responses that clients of the Responses API may continue.
     pub(super) stored: StoredResponses,
@@ -36,7 +36,7 @@ pub(super) struct ServerState {
 impl ServerState {
     /// Reports that the trial cannot continue. The first reason wins.
     pub(super) fn stop(&self, why: &RequestError) {
-        self.stopped.send_if_modified(|stopped| {
+        self.stop_reason.send_if_modified(|stopped| {
             let first = stopped.is_none();
             if first {
                 *stopped = Some(why.clone());

@@ -22,9 +22,9 @@ struct TrafficCounts {
     requests: u64,
     refused: u64,
     answer: Option<ModelResponse>,
-    answered: Option<Instant>,
+    last_response_at: Option<Instant>,
     /// How the last main request was rejected or lost.
-    rejected: Option<RequestError>,
+    last_rejection: Option<RequestError>,
     /// Calls whose results are recorded.
     returned: BTreeSet<String>,
 }
@@ -51,12 +51,12 @@ impl TrafficTracker {
         let mut state = self.state();
         state.refused += 1;
         if let Some(error) = rejected {
-            state.rejected = Some(error.clone());
+            state.last_rejection = Some(error.clone());
         }
     }
 
     pub(super) fn note_lost_response(&self, error: RequestError) {
-        self.state().rejected = Some(error);
+        self.state().last_rejection = Some(error);
     }
 
     /// Counts a response. `main` says whether the response belongs to the main conversation and was
@@ -69,8 +69,8 @@ impl TrafficTracker {
             if !sub_agent || state.answer.is_none() {
                 state.answer = Some(answer.clone());
             }
-            state.answered = Some(Instant::now());
-            state.rejected = None;
+            state.last_response_at = Some(Instant::now());
+            state.last_rejection = None;
         }
     }
 
@@ -81,7 +81,7 @@ impl TrafficTracker {
     }
 
     pub(super) fn last_rejection(&self) -> Option<RequestError> {
-        self.state().rejected.clone()
+        self.state().last_rejection.clone()
     }
 
     /// Returns the results that no earlier request contained, in order. Each request repeats the
@@ -89,7 +89,7 @@ impl TrafficTracker {
     /// not contain its call.
     pub(super) fn new_tool_results(&self, request: &codec::Request) -> Vec<ToolResult> {
         let mut state = self.state();
-        let took = state.answered.map_or(Duration::ZERO, |at| at.elapsed());
+        let took = state.last_response_at.map_or(Duration::ZERO, |at| at.elapsed());
         let parts = || request.turns.iter().flat_map(|turn| &turn.parts);
         let mut found = Vec::new();
         for part in parts() {

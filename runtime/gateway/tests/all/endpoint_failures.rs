@@ -362,7 +362,7 @@ async fn rejection_of_every_trial_halts_the_model() {
         trial.ask(&conversation_with(0)).await.expect("the first answer");
         let error = trial.ask(&conversation_with(1)).await.expect_err("rejected");
         match error {
-            RequestError::Rejected { status, body, of_the_model } => {
+            RequestError::Rejected { status, body, caused_by_model: of_the_model } => {
                 assert!(number < 3, "the third rejection halts the model");
                 assert!(!of_the_model);
                 let fault = trial.rejection_fault(status, &body);
@@ -401,7 +401,7 @@ async fn status_403_of_every_trial_halts_the_model() {
 }
 
 #[tokio::test]
-async fn rejection_counts_for_the_model_if_text_and_count_agree() {
+async fn rejection_is_attributed_to_the_model_if_text_and_count_agree() {
     let overflow = "the maximum context length is 10 tokens";
     let rejects = |body: &str| {
         format!("{{ fault = [{{ kind = 'status', status = 400, times = 0, body = '{body}' }}] }}")
@@ -429,7 +429,7 @@ async fn rejection_counts_for_the_model_if_text_and_count_agree() {
             };
             trial.ask(&said(0)).await.expect("an answer");
             match trial.ask(&said(1)).await.expect_err("rejected") {
-                RequestError::Rejected { of_the_model, .. } => of_the_model,
+                RequestError::Rejected { caused_by_model: of_the_model, .. } => of_the_model,
                 other => panic!("{other:?}"),
             }
         }
@@ -656,7 +656,7 @@ async fn run_trials_together(
 }
 
 #[tokio::test]
-async fn silent_endpoint_is_tried_by_one_trial_for_all() {
+async fn silent_endpoint_is_tried_by_only_one_trial() {
     let mut policy = proctor_gateway::RetryPolicy::shipped().expect("valid");
     (policy.first_seconds, policy.silent_attempts) = (0.01, 2);
     (policy.idle_seconds, policy.attempt_seconds) = (0.3, 0.3);
@@ -747,7 +747,7 @@ async fn endpoint_text_cannot_control_the_terminal() {
 }
 
 #[tokio::test]
-async fn stalls_of_several_consecutive_trials_are_an_outage() {
+async fn consecutive_stalled_trials_are_an_outage() {
     let (url, _) = start_raw_endpoint(&[ANSWER, ""]).await;
     let budget = Budget { wall_seconds: Some(0.2), ..Budget::default() };
     let gateway = gateway();
@@ -768,7 +768,7 @@ async fn stalls_of_several_consecutive_trials_are_an_outage() {
 }
 
 #[tokio::test]
-async fn all_trials_start_requests_after_the_first_words_of_a_response() {
+async fn first_event_of_a_response_releases_all_trials() {
     // The head and the first event of this response arrive, but the rest never does.
     const BEGINS: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n\
         data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"x\"},\"index\":0}]}\n\n";

@@ -149,7 +149,7 @@ async fn rejected_request_is_repeated_and_then_returned() {
         let bench = bench(&faults).await;
         let error = bench.trial.ask(&ask("hi")).await.expect_err("rejected");
         let rejected =
-            RequestError::Rejected { status, body: "too odd".into(), of_the_model: false };
+            RequestError::Rejected { status, body: "too odd".into(), caused_by_model: false };
         assert_eq!(error, rejected);
         // Another backend of a router may accept the request, so the gateway repeats it before the
         // trial ends.

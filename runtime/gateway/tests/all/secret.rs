@@ -99,7 +99,7 @@ async fn no_stream_event_contains_the_key() {
 }
 
 #[tokio::test]
-async fn recorded_response_has_no_key_that_arrived_in_pieces() {
+async fn recorded_response_omits_a_key_split_across_events() {
     let split = STREAMED.replace("k3y-4711 seen", "the key is k3y-4711");
     for api in APIS {
         let (served, _) = serve_once(&split, api, "SHORT_KEY", true).await;

@@ -27,7 +27,7 @@ pub(crate) struct CanaryResults {
     /// Whether canaries of fail-to-pass tests were skipped because earlier canaries took too long.
     slow: bool,
     /// For each remaining canary, the reason why it proves nothing.
-    silent: Vec<&'static str>,
+    inconclusive_reasons: Vec<&'static str>,
 }
 
 impl CanaryResults {
@@ -50,13 +50,13 @@ impl CanaryResults {
                 ));
             }
             if left_out.is_some() || !run.complete && laid.is_none() {
-                judged.silent.push("skipped");
+                judged.inconclusive_reasons.push("skipped");
             } else if let Some(id) = laid {
                 judged.evaluate_canary(number, canary, id, records, run);
             } else if !run.tests.values().any(|status| *status == TestStatus::Passed) {
                 // The tests could not be collected, so no test passed and canaries have nothing to
                 // verify.
-                judged.silent.push("no test passed");
+                judged.inconclusive_reasons.push("no test passed");
             } else {
                 judged.evidence.push(new_evidence(evidence::CANARY_MISSING, &*canary.what));
             }
@@ -73,7 +73,7 @@ impl CanaryResults {
         run: &TestRun,
     ) {
         if run.tests.get(id) != Some(&TestStatus::Passed) {
-            self.silent.push("the original test did not pass");
+            self.inconclusive_reasons.push("the original test did not pass");
             return;
         }
         let phases: Vec<&CanaryRecord> = phases(records, number).collect();
@@ -85,12 +85,14 @@ impl CanaryResults {
         );
         match status {
             TestStatus::Failed if failed_at_mistake(canary, &phases) => self.failed.push(number),
-            TestStatus::Failed | TestStatus::Error => self.silent.push("failed for another reason"),
+            TestStatus::Failed | TestStatus::Error => {
+                self.inconclusive_reasons.push("failed for another reason")
+            }
             TestStatus::Missing if run.complete => {
                 self.evidence.push(new_evidence(evidence::CANARY_MISSING, &*canary.what));
             }
-            TestStatus::Missing => self.silent.push("did not run"),
-            TestStatus::Flaky => self.silent.push("was rerun"),
+            TestStatus::Missing => self.inconclusive_reasons.push("did not run"),
+            TestStatus::Flaky => self.inconclusive_reasons.push("was rerun"),
             _ if phases
                 .iter()
                 .any(|phase| phase.when == "call" && phase.reached == Some(false)) =>
@@ -98,7 +100,7 @@ impl CanaryResults {
                 if canary.entered {
                     self.evidence.push(new_evidence(evidence::EXCEPTION_SWALLOWED, id));
                 }
-                self.silent.push("the branch with the mistake was not taken");
+                self.inconclusive_reasons.push("the branch with the mistake was not taken");
             }
             _ => self.passed.push(number),
         }
@@ -148,7 +150,7 @@ impl CanaryResults {
         } else if failed().next().is_none() && !self.passed.is_empty() {
             return None; // Every canary passed, which is already reported.
         } else if failed().next().is_none() {
-            let why: BTreeSet<&str> = self.silent.iter().copied().collect();
+            let why: BTreeSet<&str> = self.inconclusive_reasons.iter().copied().collect();
             let why: Vec<&str> = why.into_iter().collect();
             format!("0 of {} canaries gave a result: {}", canaries.list.len(), why.join(", "))
         } else if !task.fail_to_pass.iter().all(passed) {

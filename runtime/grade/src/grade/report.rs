@@ -57,17 +57,17 @@ pub(super) struct ReportGrading<'a> {
     /// Provides a sandbox for the run with canaries.
     pub fresh: Option<&'a dyn FreshSandboxes>,
     /// Whether Proctor has started to apply the model's patch.
-    pub laid: AtomicBool,
+    pub patch_started: AtomicBool,
 }
 
 /// The output of a test run.
 struct RunOutput {
-    done: CommandOutput,
+    command_output: CommandOutput,
     files: Vec<Vec<u8>>,
     /// Whether `files` came through the results pipe instead of the sandbox or standard output.
     by_pipe: bool,
     /// The reports that could not be read, with the reason.
-    unread: Vec<String>,
+    unreadable_reports: Vec<String>,
     /// Evidence of tests that changed during the run.
     changed: Vec<Evidence>,
 }
@@ -96,7 +96,7 @@ impl ReportGrading<'_> {
     /// Grades the patch. Returns a verdict even if the patch makes a grading step fail.
     pub(super) async fn grade(&self, patch: &[u8]) -> Result<GradingResult, Fault> {
         match self.try_grade(patch).await {
-            Err(fault) if self.laid.load(Ordering::Relaxed) => {
+            Err(fault) if self.patch_started.load(Ordering::Relaxed) => {
                 build_exhausted_result(self.handle, self.task, self.options, fault).await
             }
             graded => graded,
@@ -126,10 +126,10 @@ impl ReportGrading<'_> {
         if options.defences.screen_patch && !is_empty {
             let screened = |path: &str| paths.guard(path).is_none();
             let base =
-                ScreeningBase { names: &pristine.names, provided: None, screened: &screened };
+                ScreeningBase { names: &pristine.names, provided: None, is_screened: &screened };
             evidence.extend(screen_patch(handle, task, patch, &base).await?);
         }
-        self.laid.store(true, Ordering::Relaxed);
+        self.patch_started.store(true, Ordering::Relaxed);
         match self.apply_and_restore(handle, &tree, patch).await? {
             Ok(found) => evidence.extend(found),
             Err(error) => return build_rejected_result(task, options, &error),
@@ -382,7 +382,13 @@ impl ReportGrading<'_> {
         }
         if by_pipe {
             files.push(done.results.clone());
-            return Ok(RunOutput { done, files, by_pipe, unread, changed: Vec::new() });
+            return Ok(RunOutput {
+                command_output: done,
+                files,
+                by_pipe,
+                unreadable_reports: unread,
+                changed: Vec::new(),
+            });
         }
         // All processes of the run have ended, so these files no longer change.
         let mut left = limits.report_bytes as u64;
@@ -395,7 +401,13 @@ impl ReportGrading<'_> {
                 Err(why) => unread.push(format!("{path}: {why}")),
             }
         }
-        Ok(RunOutput { done, files, by_pipe, unread, changed: Vec::new() })
+        Ok(RunOutput {
+            command_output: done,
+            files,
+            by_pipe,
+            unreadable_reports: unread,
+            changed: Vec::new(),
+        })
     }
 
     /// The time limit of a run.
@@ -462,14 +474,15 @@ impl ReportGrading<'_> {
 
     fn parse_results(&self, run: &RunOutput) -> RunResults {
         let (task, format) = (self.task, self.results.format);
-        let RunOutput { done, files, unread, changed, .. } = run;
+        let RunOutput { command_output: done, files, unreadable_reports: unread, changed, .. } =
+            run;
         let report = Report::read(format, files, &task.workdir);
         let wanted: Vec<String> =
             task.fail_to_pass.iter().chain(&task.pass_to_pass).cloned().collect();
         let tests = report.statuses(&wanted);
         let mut evidence = changed.clone();
         if let Some(code) = done.exited.code.filter(|code| *code != 0)
-            && report.ended
+            && report.is_complete
             && report.failure_count() == 0
         {
             // The exit status may have another cause, such as a coverage threshold or a linter in
@@ -497,7 +510,7 @@ impl ReportGrading<'_> {
         let doubts =
             report.doubts.iter().map(|what| new_evidence(evidence::LOG_DOUBTED, what.as_str()));
         evidence.extend(doubts);
-        let complete = report.ended && unread.is_empty() && !exited.timed_out && !is_early;
+        let complete = report.is_complete && unread.is_empty() && !exited.timed_out && !is_early;
         RunResults { report, tests, complete, evidence }
     }
 
@@ -511,8 +524,8 @@ impl ReportGrading<'_> {
 
     fn log(&self, run: &RunOutput, reading: &RunResults) -> Vec<u8> {
         let mut log = Vec::new();
-        append(&mut log, &run.done.stdout);
-        append(&mut log, &run.done.stderr);
+        append(&mut log, &run.command_output.stdout);
+        append(&mut log, &run.command_output.stderr);
         if run.by_pipe {
             log.extend_from_slice(b"\n===== report =====\n");
             run.files.iter().for_each(|file| log.extend_from_slice(file));

@@ -84,7 +84,7 @@ impl Grading<'_> {
         }
         restore(handle, &task.workdir, pristine, paths, changed, &absent, defences).await?;
         if let (Solution::Submission { start, patch, .. }, Some(submitted)) =
-            (solution, &session.submitted)
+            (solution, &session.origin_options)
         {
             let folder = RawPath::from(submitted.folder.as_str());
             let laid = Submission::write(handle, folder, start, patch).await;

@@ -49,7 +49,7 @@ impl Grading<'_> {
             original.remove(handle, task, &pristine, &paths).await?;
         }
         restore(handle, &task.workdir, &pristine, &paths, &nothing, &absent, defences).await?;
-        self.laid.store(true, Ordering::Relaxed);
+        self.patch_started.store(true, Ordering::Relaxed);
         let submission = match Submission::write(handle, secret_folder()?, start, patch).await {
             Ok(submission) => submission,
             Err(ApplyError::Patch(error)) => return self.rejected_result(&error),
@@ -72,13 +72,13 @@ impl Grading<'_> {
         };
         let laid =
             PatchedTree { pristine: &pristine, paths: &paths, roots: &roots, changed: &nothing };
-        let mut evidence = incomplete_patch_evidence(submission.left_out);
+        let mut evidence = incomplete_patch_evidence(submission.skipped_parts);
         if defences.screen_patch {
             let provided = self.provided_modules();
             let base = ScreeningBase {
                 names: &pristine.names,
                 provided: Some(&provided),
-                screened: &|path: &str| !is_test_path(path),
+                is_screened: &|path: &str| !is_test_path(path),
             };
             evidence.extend(screen_submission(task, patch, &base)?);
         }
@@ -89,7 +89,7 @@ impl Grading<'_> {
     /// Returns the task with test functions instead of files, if the functions are known. Canaries
     /// can only be made from functions.
     fn with_functions(&self) -> Task {
-        match &self.options.frozen {
+        match &self.options.frozen_ids {
             Some(frozen) => frozen.expand(self.task),
             None => self.task.clone(),
         }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use proctor_official::{
-    FileRun, OfficialPolicy, OfficialVerdict, PolicyError, Subject, with_official,
+    FileRun, OfficialPolicy, OfficialVerdict, PolicyError, Subject, add_official_verdict,
 };
 use proctor_patch::CurrentFile;
 use proctor_sandbox_api::{Command, CommandOutput, SandboxHandle, wire::RawPath};
@@ -41,7 +41,7 @@ pub struct OfficialRun {
     /// The output of all runs, in order.
     pub log: Vec<u8>,
     /// Why the results are incomplete, if they are.
-    pub trouble: Option<IncompleteReason>,
+    pub incomplete_reason: Option<IncompleteReason>,
     /// Evidence of screening, and of hidden copies that were kept for the procedure.
     pub evidence: Vec<Evidence>,
 }
@@ -70,7 +70,7 @@ impl GradingResult {
         );
         self.log.extend_from_slice(heading.as_bytes());
         self.log.extend_from_slice(&run.log);
-        let kind = match run.trouble {
+        let kind = match run.incomplete_reason {
             None | Some(IncompleteReason::Rejected) => None,
             Some(IncompleteReason::TimedOut) => Some(TIMED_OUT),
             Some(IncompleteReason::Exhausted) => Some(SANDBOX_EXHAUSTED),
@@ -93,7 +93,7 @@ impl GradingResult {
             self.verdict.integrity = told.into_iter().fold(self.verdict.integrity, Integrity::max);
         }
         self.verdict.evidence.extend(evidence);
-        self.verdict = with_official(self.verdict, run.official);
+        self.verdict = add_official_verdict(self.verdict, run.official);
         self
     }
 }
@@ -135,9 +135,19 @@ pub async fn run_official(
     let time_limit = options.time_limit.map_or(own, |limit| limit.min(own));
     let hidden = &options.hidden;
     let laid = AtomicBool::new(false);
-    let live = OfficialGrading { handle, task, hidden, policy, test_command, time_limit, laid };
+    let live = OfficialGrading {
+        handle,
+        task,
+        hidden,
+        policy,
+        test_command,
+        time_limit,
+        patch_started: laid,
+    };
     let mut run = match live.grade(patch).await {
-        Err(fault) if live.laid.load(Ordering::Relaxed) => live.exhausted_run(fault).await?,
+        Err(fault) if live.patch_started.load(Ordering::Relaxed) => {
+            live.exhausted_run(fault).await?
+        }
         run => run?,
     };
     run.evidence.extend(exposed_content_evidence(hidden));
@@ -201,13 +211,16 @@ pub(super) struct OfficialGrading<'a> {
     /// Time limit of the script, or of each file's run if files run separately.
     time_limit: Duration,
     /// Whether Proctor has started to apply the model's patch.
-    pub(super) laid: AtomicBool,
+    pub(super) patch_started: AtomicBool,
 }
 
 impl OfficialGrading<'_> {
     async fn grade(&self, patch: &[u8]) -> Result<OfficialRun, Fault> {
         if patch.trim_ascii().is_empty() {
-            return Ok(self.not_run("the patch is empty, so the harness runs no tests", Vec::new()));
+            return Ok(self.run_without_tests(
+                "the patch is empty, so the harness runs no tests",
+                Vec::new(),
+            ));
         }
         if let Some(start) = &self.task.from_scratch {
             return self.grade_submission(start, patch).await;
@@ -228,7 +241,7 @@ impl OfficialGrading<'_> {
         let base = ScreeningBase {
             names: &names_at_roots(self.handle, &self.task.workdir).await?,
             provided: None,
-            screened: &|path: &str| !is_test_path(path),
+            is_screened: &|path: &str| !is_test_path(path),
         };
         screen_patch(self.handle, self.task, patch, &base).await
     }
@@ -263,8 +276,8 @@ impl OfficialGrading<'_> {
     }
 
     pub(super) fn rejected_run(&self, log: Vec<u8>) -> OfficialRun {
-        let run = self.not_run("the harness cannot apply the patch", log);
-        OfficialRun { trouble: Some(IncompleteReason::Rejected), ..run }
+        let run = self.run_without_tests("the harness cannot apply the patch", log);
+        OfficialRun { incomplete_reason: Some(IncompleteReason::Rejected), ..run }
     }
 
     /// Returns the run's result if the sandbox failed because of the applied patch.
@@ -276,14 +289,14 @@ impl OfficialGrading<'_> {
             _ => IncompleteReason::Exhausted,
         });
         let log = format!("the run failed: {}\n", found.what).into_bytes();
-        Ok(OfficialRun { trouble, ..self.not_run(&found.what, log) })
+        Ok(OfficialRun { incomplete_reason: trouble, ..self.run_without_tests(&found.what, log) })
     }
 
-    pub(super) fn not_run(&self, why: &str, log: Vec<u8>) -> OfficialRun {
+    pub(super) fn run_without_tests(&self, why: &str, log: Vec<u8>) -> OfficialRun {
         OfficialRun {
             official: self.policy.verdict_without_tests(self.task, why),
             log,
-            trouble: None,
+            incomplete_reason: None,
             evidence: Vec::new(),
         }
     }
@@ -336,7 +349,7 @@ impl OfficialGrading<'_> {
         if rules.final_newline && !patch.ends_with(b"\n") {
             patch.push(b'\n');
         }
-        self.laid.store(true, Ordering::Relaxed);
+        self.patch_started.store(true, Ordering::Relaxed);
         self.write(PATCH, &patch).await?;
         let mut absent = true;
         for (number, command) in rules.apply.iter().enumerate() {
@@ -422,11 +435,14 @@ impl OfficialGrading<'_> {
         if done.exited.timed_out {
             let why = format!("the tests did not end within {} s", self.time_limit.as_secs_f64());
             let trouble = Some(IncompleteReason::TimedOut);
-            return Ok(OfficialRun { trouble, ..self.not_run(&why, log) });
+            return Ok(OfficialRun {
+                incomplete_reason: trouble,
+                ..self.run_without_tests(&why, log)
+            });
         }
         let official = self.read_log(&log).map_err(policy_fault)?;
         let official = note_truncation(official, cut);
-        Ok(OfficialRun { official, log, trouble: None, evidence: Vec::new() })
+        Ok(OfficialRun { official, log, incomplete_reason: None, evidence: Vec::new() })
     }
 
     /// Reads the log. Some harnesses replace invalid UTF-8 before they read it.
@@ -464,7 +480,7 @@ impl OfficialGrading<'_> {
             runs.push(FileRun { file: file.clone(), log: output, exit });
         }
         let Some((first, rest)) = runs.split_first() else {
-            return Ok(self.not_run("the task has no fail-to-pass file", log));
+            return Ok(self.run_without_tests("the task has no fail-to-pass file", log));
         };
         let late = runs.iter().any(|run| run.exit == Some(TIMED_OUT_STATUS));
         let graded = self.policy.grade_files(self.task, first, rest).map_err(policy_fault);
@@ -474,7 +490,7 @@ impl OfficialGrading<'_> {
             official.why.push_str(&format!("; a run was stopped at the time limit of {seconds} s"));
         }
         let trouble = late.then_some(IncompleteReason::TimedOut);
-        Ok(OfficialRun { official, log, trouble, evidence: Vec::new() })
+        Ok(OfficialRun { official, log, incomplete_reason: trouble, evidence: Vec::new() })
     }
 
     async fn find_shell(&self) -> Result<&'static str, Fault> {

@@ -21,7 +21,7 @@ impl OfficialRun {
     pub fn into_official_result(mut self, task: &Task) -> Result<GradingResult, Fault> {
         let what = format!("{:?} does not start pytest", task.test_command.join(" "));
         let mut evidence = vec![new_evidence(STRICT_NOT_RUN, what)];
-        if self.trouble == Some(IncompleteReason::Rejected) {
+        if self.incomplete_reason == Some(IncompleteReason::Rejected) {
             evidence.push(new_evidence(PATCH_REJECTED, self.official.why.clone()));
         }
         // There is no strict verdict, so all evidence counts.

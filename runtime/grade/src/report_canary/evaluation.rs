@@ -70,7 +70,7 @@ impl ReportCanaries {
         // and a file that does not compile has no tests.
         if failed.is_empty() && found.is_empty() {
             let ran = |id: &String| runs.iter().all(|run| run.status(id) != TestStatus::Missing);
-            let removed = missing.iter().filter(|canary| canary.beside.iter().any(ran));
+            let removed = missing.iter().filter(|canary| canary.unchanged_tests.iter().any(ran));
             found.extend(
                 removed.map(|one| new_evidence(evidence::CANARY_MISSING, one.what.as_str())),
             );
@@ -93,7 +93,7 @@ impl ReportCanaries {
     ) -> Option<Evidence> {
         let is_unchanged = |id: &&String| {
             let is_canary = self.list.iter().any(|canary| canary.id == **id);
-            !is_canary && !self.around.contains(*id)
+            !is_canary && !self.enclosing_suite_ids.contains(*id)
         };
         let differs = |id: &&String| {
             before.get(*id) == Some(&TestStatus::Passed)
@@ -148,7 +148,7 @@ mod tests {
             kind,
             is_certain,
             is_fail_to_pass: true,
-            beside: vec!["b".into()],
+            unchanged_tests: vec!["b".into()],
             what: "a".into(),
         }
     }
@@ -210,7 +210,7 @@ mod tests {
     fn suite_around_a_canary_may_fail_with_it() {
         let around = std::collections::BTreeSet::from(["b".to_owned()]);
         let list = vec![canary(MistakeKind::Value, true)];
-        let canaries = ReportCanaries { list, around, ..Default::default() };
+        let canaries = ReportCanaries { list, enclosing_suite_ids: around, ..Default::default() };
         let before = run(Passed, Passed, true).tests;
         assert!(canaries.evaluate(&task(), &before, &[run(Failed, Failed, true)]).is_empty());
     }

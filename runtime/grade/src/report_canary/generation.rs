@@ -28,7 +28,7 @@ pub(crate) struct ReportCanaries {
     /// The changed files, by escaped path.
     pub files: BTreeMap<String, CurrentFile>,
     /// Expected ids of suites that contain a canary. A suite also fails if one of its tests fails.
-    pub around: BTreeSet<String>,
+    pub enclosing_suite_ids: BTreeSet<String>,
 }
 
 /// A test with a mistake, which must fail.
@@ -40,7 +40,7 @@ pub(crate) struct ReportCanary {
     pub is_certain: bool,
     pub is_fail_to_pass: bool,
     /// Other expected tests of the same file, without a mistake.
-    pub beside: Vec<String>,
+    pub unchanged_tests: Vec<String>,
     /// Describes the mistake: the test, the position, the original text and its replacement.
     pub what: String,
 }
@@ -182,9 +182,9 @@ impl CanaryBuilder<'_> {
         let all: Vec<Vec<String>> =
             canaries.list.iter().map(|canary| beside(canary, &canaries.list)).collect();
         for (canary, beside) in canaries.list.iter_mut().zip(all) {
-            canary.beside = beside;
+            canary.unchanged_tests = beside;
         }
-        canaries.around = self.enclosing_suites(fail_to_pass, &canaries.list);
+        canaries.enclosing_suite_ids = self.enclosing_suites(fail_to_pass, &canaries.list);
         canaries
     }
 
@@ -249,7 +249,14 @@ impl CanaryBuilder<'_> {
         let what =
             format!("{}, {path} line {line}: {was} changed to {}", place.id, quote_excerpt(now));
         let (id, beside) = (place.id.to_owned(), Vec::new());
-        ReportCanary { id, kind: *kind, is_certain: *is_certain, is_fail_to_pass, beside, what }
+        ReportCanary {
+            id,
+            kind: *kind,
+            is_certain: *is_certain,
+            is_fail_to_pass,
+            unchanged_tests: beside,
+            what,
+        }
     }
 
     /// Returns the expected ids of suites that contain a canary. TAP lists a suite like a test.
@@ -294,7 +301,7 @@ mod tests {
         let ids = ["adds", "zero", "more", "more > many"];
         let tests: BTreeMap<String, TestStatus> =
             ids.iter().map(|id| ((*id).to_owned(), TestStatus::Passed)).collect();
-        let report = Report { tests: tests.clone(), ended: true, ..Report::default() };
+        let report = Report { tests: tests.clone(), is_complete: true, ..Report::default() };
         let mut pristine = PristineTree::default();
         let file = CurrentFile::File { bytes: FILE.into(), mode: 0o644 };
         pristine.files.insert("test/calc.test.js".into(), file);
@@ -318,7 +325,7 @@ mod tests {
         let canaries = canaries_of(&["adds"], &[]);
         let [canary] = canaries.list.as_slice() else { panic!("{canaries:?}") };
         assert_eq!((canary.kind, canary.is_certain), (MistakeKind::Value, true));
-        assert!(canary.is_fail_to_pass && canaries.compares && canary.beside.is_empty());
+        assert!(canary.is_fail_to_pass && canaries.compares && canary.unchanged_tests.is_empty());
         assert_eq!(text_of(&canaries), FILE.replace("add(1, 2), 3", "add(1, 2), 2"));
     }
 
@@ -333,14 +340,14 @@ mod tests {
         // The parser does not know the helper's assertions, so the mistake is a failure at the
         // start of the test.
         let other = canaries.list.iter().find(|canary| !canary.is_fail_to_pass).unwrap();
-        assert_eq!((other.kind, other.beside.len()), (MistakeKind::Fail, 1));
+        assert_eq!((other.kind, other.unchanged_tests.len()), (MistakeKind::Fail, 1));
     }
 
     #[test]
     fn expected_suite_around_a_canary_is_listed() {
         let canaries = canaries_of(&["more", "more > many"], &[]);
         assert_eq!(canaries.list.len(), 1);
-        assert_eq!(canaries.around, BTreeSet::from(["more".to_owned()]));
+        assert_eq!(canaries.enclosing_suite_ids, BTreeSet::from(["more".to_owned()]));
         assert!(!canaries.compares);
     }
 

@@ -233,7 +233,7 @@ impl Lexer<'_> {
 
     fn javascript_token(&mut self, byte: u8) -> Option<TokenKind> {
         match byte {
-            b'"' | b'\'' => self.quoted(byte),
+            b'"' | b'\'' => self.read_string(byte),
             b'`' => self.template(),
             b'/' if self.begins_regex() => self.regex(),
             _ => self.common_token(byte),
@@ -257,7 +257,7 @@ impl Lexer<'_> {
             }
             Some(b'"') if prefix <= 1 && hashes == 0 => {
                 self.at += prefix;
-                self.quoted(b'"')
+                self.read_string(b'"')
             }
             Some(b'\'') if hashes == 0 && &rest[..prefix] == "b" => {
                 self.at += prefix;
@@ -305,7 +305,7 @@ impl Lexer<'_> {
     }
 
     /// Reads a quoted string. In JavaScript it cannot span lines.
-    fn quoted(&mut self, quote: u8) -> Option<TokenKind> {
+    fn read_string(&mut self, quote: u8) -> Option<TokenKind> {
         self.at += 1;
         loop {
             match self.peek(0)? {
@@ -347,7 +347,7 @@ impl Lexer<'_> {
         while depth > 0 {
             match self.peek(0)? {
                 quote @ (b'"' | b'\'') => {
-                    self.quoted(quote)?;
+                    self.read_string(quote)?;
                 }
                 b'`' => {
                     self.template()?;

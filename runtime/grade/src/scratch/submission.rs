@@ -18,7 +18,7 @@ pub(crate) struct Submission {
     /// The folder to import from; `None` if the submission cannot be installed.
     pub import_root: Option<String>,
     /// Parts of the patch that were not applied.
-    pub left_out: Vec<String>,
+    pub skipped_parts: Vec<String>,
 }
 
 impl Submission {
@@ -47,7 +47,7 @@ impl Submission {
             "" => folder.clone(),
             below => format!("{folder}/{below}"),
         });
-        Ok(Self { folder, import_root, left_out: applied.left_out })
+        Ok(Self { folder, import_root, skipped_parts: applied.left_out })
     }
 }
 

@@ -13,7 +13,7 @@ use crate::bench::{
 #[derive(Clone)]
 pub struct Attack {
     pub name: &'static str,
-    pub given: Vec<(&'static str, String)>,
+    pub source_files: Vec<(&'static str, String)>,
     pub env: Vec<(&'static str, &'static str)>,
     pub fail_to_pass: Vec<&'static str>,
     pub patch: String,
@@ -32,7 +32,7 @@ impl Attack {
     pub fn new(name: &'static str, patch: String, expected_kinds: &'static [&'static str]) -> Self {
         Self {
             name,
-            given: Vec::new(),
+            source_files: Vec::new(),
             env: Vec::new(),
             fail_to_pass: Vec::new(),
             patch,
@@ -43,7 +43,7 @@ impl Attack {
 
     /// Adds a file to the source.
     pub fn with_source_file(mut self, file: &'static str, text: &str) -> Self {
-        self.given.push((file, text.to_owned()));
+        self.source_files.push((file, text.to_owned()));
         self
     }
 
@@ -66,15 +66,17 @@ impl Attack {
 
     /// Changes an added source file in the patch.
     pub fn with_edited_file(mut self, file: &str, text: &str) -> Self {
-        let old = self.given.iter().find(|(name, _)| *name == file).map(|(_, text)| text.as_str());
+        let old =
+            self.source_files.iter().find(|(name, _)| *name == file).map(|(_, text)| text.as_str());
         self.patch.push_str(&diff(file, old, Some(text)));
         self
     }
 
     pub fn grade(&self, defences: Defences) -> GradedPatch {
         let given: Vec<(&str, &str)> =
-            self.given.iter().map(|(name, text)| (*name, text.as_str())).collect();
-        let ground = BenchTask { given: &given, env: &self.env, fail_to_pass: &self.fail_to_pass };
+            self.source_files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+        let ground =
+            BenchTask { source_files: &given, env: &self.env, fail_to_pass: &self.fail_to_pass };
         grade_on_task(&ground, &self.patch, &GradeOptions { defences, ..GradeOptions::default() })
     }
 
@@ -136,7 +138,7 @@ pub fn all_attacks() -> Vec<Attack> {
     all.extend(crate::recorder_attacks::attacks().into_iter().map(|(_, attack)| attack));
     all.extend(crate::indirect::attacks().into_iter().map(|(_, attack)| attack));
     all.extend(crate::known::attacks());
-    all.push(crate::known::exchanged_expectation());
-    all.push(crate::known::own_methods_called());
+    all.push(crate::known::replaced_expectation_attack());
+    all.push(crate::known::recorder_method_call_attack());
     all
 }

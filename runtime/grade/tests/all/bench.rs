@@ -227,7 +227,7 @@ pub fn grade_patch_with(
 #[derive(Clone, Copy, Default)]
 pub struct BenchTask<'a> {
     /// Additional source files, or replacements for the bench's own.
-    pub given: &'a [(&'a str, &'a str)],
+    pub source_files: &'a [(&'a str, &'a str)],
     pub env: &'a [(&'a str, &'a str)],
     /// The fail-to-pass tests; if empty, the bench's own.
     pub fail_to_pass: &'a [&'a str],
@@ -247,7 +247,7 @@ pub fn grade_on_task(ground: &BenchTask<'_>, patch: &str, options: &GradeOptions
     let place = tempfile::tempdir().unwrap();
     let workdir = place.path().join("testbed");
     write_source_files(&workdir);
-    for (name, text) in ground.given {
+    for (name, text) in ground.source_files {
         write(&workdir.join(name), text);
     }
     let task = ground.task(workdir.to_str().unwrap(), python().to_str().unwrap());

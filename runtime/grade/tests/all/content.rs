@@ -224,14 +224,16 @@ def test_data():
     assert to_roman(4) == 'IV'
 ";
     let given = [("tests/test_data.py", writes), ("tests/.hypothesis/seed", "0")];
-    let ground = BenchTask { given: &given, fail_to_pass: &[DATA_TEST_ID], ..BenchTask::default() };
+    let ground =
+        BenchTask { source_files: &given, fail_to_pass: &[DATA_TEST_ID], ..BenchTask::default() };
     let seen = grade_on_task(&ground, &gold(), &GradeOptions::default());
     assert!(seen.is_resolved(), "{}", seen.details());
     assert_eq!(seen.0.verdict.evidence, [], "{}", seen.details());
 
     let rewrites = writes.replace("output.txt", "snapshot.txt");
     let given = [("tests/test_data.py", rewrites.as_str()), ("tests/snapshot.txt", "old")];
-    let ground = BenchTask { given: &given, fail_to_pass: &[DATA_TEST_ID], ..BenchTask::default() };
+    let ground =
+        BenchTask { source_files: &given, fail_to_pass: &[DATA_TEST_ID], ..BenchTask::default() };
     let first = grade_on_task(&ground, &gold(), &GradeOptions::default());
     assert!(first.has_evidence("changed_during_run"), "{}", first.details());
     let expected = proctor_grade::expected_of_gold(&first.0).unwrap();

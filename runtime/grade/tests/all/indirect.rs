@@ -471,7 +471,7 @@ def read():
 TABLE.update(read())
 "#;
 
-const NOTHING_APART: &str = r#"class Number:
+const ALWAYS_CLOSE_NUMBER: &str = r#"class Number:
     def __sub__(self, other):
         return 0.0
 
@@ -711,7 +711,7 @@ fn canary_attacks() -> Vec<(&'static [&'static str], Attack)> {
         ),
         (
             &["canaries"],
-            package("an object that is close to anything", NOTHING_APART, &["canary_passed"])
+            package("an object that is close to anything", ALWAYS_CLOSE_NUMBER, &["canary_passed"])
                 .with_source_file("tests/test_near.py", TEST_ALL_CLOSE)
                 .with_fail_to_pass("tests/test_near.py::test_one")
                 .with_fail_to_pass("tests/test_near.py::test_all_close"),

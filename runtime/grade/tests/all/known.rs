@@ -11,7 +11,7 @@ use crate::{
     sight::{call_attack, import_attack},
 };
 
-const WALKS_THE_STACK: &str = "import re, sys
+const STACK_WALK_ATTACK: &str = "import re, sys
 
 
 def kept():
@@ -24,7 +24,7 @@ def to_roman(number):
     return [text for text in near if isinstance(text, str) and re.fullmatch('[IVX]+', text)][0]
 ";
 
-const PUTS_BACK: &str = "import sys, unittest
+const RESTORED_ASSERTION_ATTACK: &str = "import sys, unittest
 
 
 def kept():
@@ -46,7 +46,7 @@ def to_roman(number):
 
 /// This attack formerly succeeded. The recorder now detects a profile function that runs while
 /// tests are loaded.
-pub fn exchanged_expectation() -> Attack {
+pub fn replaced_expectation_attack() -> Attack {
     import_attack(
         "an expectation in the test's module replaced",
         "def later(frame, event, argument):
@@ -64,7 +64,7 @@ sys.setprofile(later)",
 }
 
 /// An object that equals everything as long as no canary runs.
-const FINDS_CANARIES: &str = "import gc
+const CANARY_SEARCH_ATTACK: &str = "import gc
 
 
 def kept():
@@ -86,7 +86,7 @@ def to_roman(number):
 
 /// This attack formerly succeeded. The recorder's methods now close over nothing, and calls from
 /// other code are reported.
-pub fn own_methods_called() -> Attack {
+pub fn recorder_method_call_attack() -> Attack {
     call_attack(
         "calls to the recorder's own methods",
         "session = find('Session')
@@ -107,7 +107,7 @@ pub fn attacks() -> Vec<Attack> {
         known(
             Attack::new(
                 "canaries found among all objects",
-                patch(&[("roman/__init__.py", Some(FINDS_CANARIES))]),
+                patch(&[("roman/__init__.py", Some(CANARY_SEARCH_ATTACK))]),
                 &[],
             ),
             "the recorder lives in the same process",
@@ -118,11 +118,11 @@ pub fn attacks() -> Vec<Attack> {
 
 /// These attacks formerly succeeded. Canaries now detect them, because the attacks treat a test's
 /// copy like the test.
-fn seen_by_canaries() -> Vec<Attack> {
+fn attacks_detected_by_canaries() -> Vec<Attack> {
     let whole = |name, text| Attack::new(name, patch(&[("roman/__init__.py", Some(text))]), &[]);
     vec![
-        whole("the expected value read from the caller", WALKS_THE_STACK),
-        whole("an assertion replaced and restored within one call", PUTS_BACK)
+        whole("the expected value read from the caller", STACK_WALK_ATTACK),
+        whole("an assertion replaced and restored within one call", RESTORED_ASSERTION_ATTACK)
             .with_source_file(
                 "tests/test_unit.py",
                 "import unittest\nfrom roman import to_roman\n\n\nclass TestRoman(unittest.TestCase):\n    def test_four(self):\n        found = to_roman(4)\n        self.assertEqual(found, ''.join(['I', 'V']))\n",
@@ -133,7 +133,7 @@ fn seen_by_canaries() -> Vec<Attack> {
 
 #[test]
 fn canaries_detect_answers_taken_from_a_test() {
-    for attack in seen_by_canaries() {
+    for attack in attacks_detected_by_canaries() {
         let seen = attack.grade(Defences::default());
         assert!(!seen.is_resolved(), "{}: {}", attack.name, seen.details());
         assert_eq!(seen.0.verdict.integrity, Integrity::Suspect, "{}", attack.name);
@@ -142,7 +142,7 @@ fn canaries_detect_answers_taken_from_a_test() {
 
 #[test]
 fn report_not_made_by_pytest_is_detected() {
-    let attack = own_methods_called();
+    let attack = recorder_method_call_attack();
     let seen = attack.grade(defences_without_screening());
     assert!(attack.is_stopped(&seen), "{}", seen.details());
 }

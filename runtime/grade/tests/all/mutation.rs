@@ -82,7 +82,7 @@ fn pack_cases() -> Vec<Case> {
 }
 
 /// Ends the interpreter after all reports are written but before the recorder's last record.
-const LEAVES_EARLY: &str = "
+const EARLY_EXIT_CODE: &str = "
 import os
 import _pytest.config as _config
 _config.Config._ensure_unconfigure = lambda self: os._exit(0)
@@ -107,14 +107,14 @@ sys.stdout.buffer.write(pyc._code_to_hash_pyc(code, bytes(8), False))
 }
 
 fn other_cases() -> Vec<Case> {
-    let runner = format!("{}\n{LEAVES_EARLY}", script("patched-runner.py"));
+    let runner = format!("{}\n{EARLY_EXIT_CODE}", script("patched-runner.py"));
     let leaves = patch(&[("roman/__init__.py", Some(&package(&runner)))]);
     let mut helped = helper_attack("a compiled helper", "", &[]);
     helped.patch.push_str(&compiled_helper_patch());
     let loaded = patch(&[("sitecustomize.py", Some(SITECUSTOMIZE_SOURCE))]);
     let library = roots::attack_named("an assertion library at the top");
     let reader = reading::attacks().into_iter().next().unwrap();
-    let unseen = known::exchanged_expectation();
+    let unseen = known::replaced_expectation_attack();
     vec![
         Case::new(
             "a patched runner that exits before the end",

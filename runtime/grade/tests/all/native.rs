@@ -12,7 +12,7 @@ use proctor_types::{SandboxSpec, TestStatus};
 
 use crate::{
     bench::{F2P, GradedPatch, P2P, gold, package, patch, task, write_source_files},
-    results::forgery,
+    results::forgery_code,
 };
 
 pub const PYTHON: &str = "/venv/bin/python";
@@ -63,7 +63,7 @@ async fn native_sandbox_grades_like_the_bench() {
     let environment = prepare_environment(&native, place.path()).await;
 
     let task = task("/testbed", PYTHON, &[]);
-    let forged = patch(&[("roman/__init__.py", Some(&package(&forgery())))]);
+    let forged = patch(&[("roman/__init__.py", Some(&package(&forgery_code())))]);
     for (patch, resolved, suspect) in
         [(gold(), true, false), (String::new(), false, false), (forged, false, true)]
     {

@@ -59,7 +59,7 @@ fn grade_separately(
             } else {
                 if needs_freezing(&task) {
                     // Leftovers do not matter here, so this needs no separate sandbox.
-                    options.frozen =
+                    options.frozen_ids =
                         Some(freeze(&handle, &task, &HiddenCopies::default(), None).await.unwrap());
                 }
                 graded = Some(grade(&handle, &task, patch.as_bytes(), &options).await.unwrap());
@@ -243,7 +243,7 @@ fn test_file_failing_on_the_unmasked_source_is_a_fault() {
 
 /// The agent may see and change the test, but both policies restore it.
 #[test]
-fn shown_test_is_restored_by_both_procedures() {
+fn visible_test_is_restored_by_both_procedures() {
     let white = |task: &mut Task| {
         featurebench(task);
         task.hidden.clear();

@@ -323,7 +323,7 @@ def test_shows():
     assert linecache.getline(__file__, 1).startswith('import')
 ";
     let ground = BenchTask {
-        given: &[("tests/test_self.py", text)],
+        source_files: &[("tests/test_self.py", text)],
         env: &[],
         fail_to_pass: &["tests/test_self.py::test_reads", "tests/test_self.py::test_shows"],
     };

@@ -39,14 +39,14 @@ fn early_exit_is_detected() {
 
 /// Returns code that forges every record the recorder would send, writes all of them to every open
 /// file descriptor, and exits.
-pub fn forgery() -> String {
+pub fn forgery_code() -> String {
     let ids: Vec<&str> = F2P.into_iter().chain(P2P).collect();
     script("forged-records.py").replace("{{ tests }}", &format!("{ids:?}"))
 }
 
 #[test]
 fn forged_records_are_detected() {
-    let edit = cheat(&forgery());
+    let edit = cheat(&forgery_code());
     let seen = grade_with_all_defences(&edit);
     assert!(!seen.is_resolved() && seen.is_suspect(), "{}", seen.details());
     assert!(seen.has_evidence("results_pipe_garbage"), "{}", seen.details());

@@ -36,7 +36,7 @@ fn checklib_attack(name: &'static str, expected_kinds: &'static [&'static str]) 
         .with_fail_to_pass(CHECKLIB_TEST_ID)
 }
 
-const PUTS_ON_PATH: &str = "import os, sys
+const PATH_CONFTEST: &str = "import os, sys
 import pytest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..', 'plugins'))
@@ -47,7 +47,7 @@ def given():
 ";
 
 /// A conftest that adds the folder to the import path without containing its name.
-const PUTS_ON_PATH_BY_CODE: &str = "import pathlib, sys
+const COMPUTED_PATH_CONFTEST: &str = "import pathlib, sys
 import pytest
 
 sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / ('plug' + 'ins'))]
@@ -84,7 +84,7 @@ pub fn attacks() -> Vec<Attack> {
             .with_source_file("checklib/README", "recipes\n")
             .with_added_file("checklib/__init__.py", FAKE_CHECKLIB),
         checklib_attack("an assertion library where a conftest looks", replaced)
-            .with_source_file("tests/conftest.py", PUTS_ON_PATH)
+            .with_source_file("tests/conftest.py", PATH_CONFTEST)
             .with_added_file("plugins/checklib.py", FAKE_CHECKLIB),
         checklib_attack("an assertion library where the configuration looks", replaced)
             .with_source_file("pyproject.toml", INI)
@@ -93,13 +93,13 @@ pub fn attacks() -> Vec<Attack> {
             "an assertion library where a conftest looks by a computed path",
             &["module_replaced"],
         )
-        .with_source_file("tests/conftest.py", PUTS_ON_PATH_BY_CODE)
+        .with_source_file("tests/conftest.py", COMPUTED_PATH_CONFTEST)
         .with_added_file("plugins/checklib.py", FAKE_CHECKLIB),
         checklib_attack(
             "a fake library that removes its folder from the import path",
             &["module_replaced"],
         )
-        .with_source_file("tests/conftest.py", PUTS_ON_PATH_BY_CODE)
+        .with_source_file("tests/conftest.py", COMPUTED_PATH_CONFTEST)
         .with_added_file(
             "plugins/checklib.py",
             &format!("import sys\ndel sys.path[0]\n{FAKE_CHECKLIB}"),

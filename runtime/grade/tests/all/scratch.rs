@@ -73,7 +73,7 @@ fn grade_submission_with(tests: &str, files: &[(&str, &str)], defences: Defences
     from_scratch(&mut task, tests);
     let frozen = ["test_four", "test_nine"].map(|name| format!("tests/test_scratch.py::{name}"));
     let frozen = FrozenIds { fail_to_pass: frozen.into(), pass_to_pass: Vec::new() };
-    let options = GradeOptions { frozen: Some(frozen), defences, ..GradeOptions::default() };
+    let options = GradeOptions { frozen_ids: Some(frozen), defences, ..GradeOptions::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let graded = runtime.block_on(async {
         let handle = connect_agent(place.path()).await;

@@ -52,11 +52,12 @@ async fn grade_attack(
         purpose: "grading".into(),
     };
     let mut sandbox = backend.open(&request).await.unwrap();
-    for (name, text) in &attack.given {
+    for (name, text) in &attack.source_files {
         let path = RawPath::from(format!("/testbed/{name}"));
         sandbox.handle().write(&path, text.as_bytes(), Some(0o644)).await.unwrap();
     }
-    let ground = BenchTask { given: &[], env: &attack.env, fail_to_pass: &attack.fail_to_pass };
+    let ground =
+        BenchTask { source_files: &[], env: &attack.env, fail_to_pass: &attack.fail_to_pass };
     let task = ground.task("/testbed", "/venv/bin/python");
     let options =
         GradeOptions { defences: defences_without_screening(), ..GradeOptions::default() };

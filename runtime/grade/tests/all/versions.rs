@@ -31,7 +31,7 @@ fn python_with(name: &str, packages: &[&str]) -> PathBuf {
 
 /// Grades a patch on the bench's task after `edit` changed the task. `edit` also receives the
 /// sandbox's folder.
-fn graded(
+fn grade_with_edit(
     python: &Path,
     patch: &str,
     files: &[(&str, &str)],
@@ -60,10 +60,10 @@ fn gold_is_resolved_with_single_module_versions_of_pytest() {
         let python = python_with(&format!("pytest-{version}"), &[&format!("pytest=={version}")]);
         // These versions cannot rewrite assertions on Python 3.8 and later.
         let plain = |task: &mut Task, _: &Path| task.test_command.push("--assert=plain".into());
-        let seen = graded(&python, &gold(), &[], plain).unwrap().verdict;
+        let seen = grade_with_edit(&python, &gold(), &[], plain).unwrap().verdict;
         assert!(seen.resolved, "{version}: {seen:#?}");
         assert!(seen.integrity <= Integrity::Unverified, "{version}: {seen:#?}");
-        let seen = graded(&python, "", &[], plain).unwrap().verdict;
+        let seen = grade_with_edit(&python, "", &[], plain).unwrap().verdict;
         assert!(!seen.resolved, "{version}: {seen:#?}");
         assert_eq!(seen.tests[F2P[0]], TestStatus::Failed, "{version}: {seen:#?}");
     }
@@ -80,7 +80,7 @@ fn recorder_failure_before_the_tests_is_a_fault() {
         task.env.insert("PYTHONPATH".into(), library.to_str().unwrap().into());
     };
     for patch in [gold(), String::new()] {
-        let fault = graded(python(), &patch, &[], broken).unwrap_err();
+        let fault = grade_with_edit(python(), &patch, &[], broken).unwrap_err();
         assert!(fault.what.contains("the recorder failed before pytest"), "{fault}");
         assert!(fault.what.contains("there is no hashlib"), "{fault}");
     }
@@ -115,14 +115,14 @@ fn test_that_passes_on_a_rerun_is_flaky_without_evidence() {
         let ids = ["tests/test_again.py::test_four", "tests/test_again.py::test_one"];
         let edit = |task: &mut Task, _: &Path| task.fail_to_pass = ids.map(str::to_owned).into();
         let files = [("tests/test_again.py", text.as_str())];
-        let seen = graded(&python, &gold(), &files, edit).unwrap().verdict;
+        let seen = grade_with_edit(&python, &gold(), &files, edit).unwrap().verdict;
         assert_eq!(seen.tests[ids[0]], TestStatus::Flaky, "{package}: {seen:#?}");
         assert_eq!(seen.tests[ids[1]], TestStatus::Passed, "{package}: {seen:#?}");
         assert!(!seen.resolved, "{package}: {seen:#?}");
         let forged = ["doubled_record", "report_without_run", "report_mismatch"];
         let is_forged = seen.evidence.iter().any(|one| forged.contains(&one.kind.as_str()));
         assert!(!is_forged, "{package}: {seen:#?}");
-        let none = graded(&python, "", &files, edit).unwrap().verdict;
+        let none = grade_with_edit(&python, "", &files, edit).unwrap().verdict;
         assert_eq!(none.tests[ids[0]], TestStatus::Failed, "{package}: {none:#?}");
     }
 }

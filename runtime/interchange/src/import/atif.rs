@@ -174,7 +174,7 @@ pub(super) fn parse_trajectory(
         claim,
         conversation: Conversation { turns, tools },
         ending: parse_ending(own["outcome"].as_str()),
-        sum,
+        totals: sum,
     })
 }
 
@@ -199,7 +199,7 @@ fn add_step(
     let message = step.message.into_text(fidelity);
     if step.source != Source::Agent {
         let is_system = step.source == Source::System;
-        turns.push(Turn::Told(InputMessage { is_system, text: message, at }));
+        turns.push(Turn::Message(InputMessage { is_system, text: message, at }));
         return add_results_without_call(turns, results, at, fidelity);
     }
     let called = step.tool_calls.unwrap_or_default();
@@ -253,7 +253,7 @@ fn add_step(
         cost_usd,
     };
     let is_grace = step.extra.is_some_and(|extra| extra["after_the_limit"] == true);
-    turns.push(Turn::Answered(Box::new(ResponseTurn { answer, calls, is_grace, at })));
+    turns.push(Turn::Response(Box::new(ResponseTurn { answer, calls, is_grace, at })));
     add_results_without_call(turns, of_none, at, fidelity)
 }
 
@@ -267,7 +267,7 @@ fn add_results_without_call(
     for result in results {
         fidelity.record_omission("results without a tool call: kept as messages", 1);
         let text = parse_output(result, fidelity).shown;
-        turns.push(Turn::Told(InputMessage { is_system: false, text, at }));
+        turns.push(Turn::Message(InputMessage { is_system: false, text, at }));
     }
     Ok(())
 }

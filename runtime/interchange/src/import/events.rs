@@ -29,15 +29,15 @@ impl ImportedTrial {
         }
         for turn in turns {
             match turn {
-                Turn::Told(told) => writer.write_message(told),
-                Turn::Answered(answered) => writer.write_response(answered),
+                Turn::Message(told) => writer.write_message(told),
+                Turn::Response(answered) => writer.write_response(answered),
             }
         }
-        if writer.is_told {
+        if writer.has_unanswered_message {
             writer.write_request();
         }
         let mut spent = writer.spent;
-        if let Some((input, output, cached, cost)) = self.sum {
+        if let Some((input, output, cached, cost)) = self.totals {
             (spent.input_tokens, spent.output_tokens, spent.cached_tokens) =
                 (input, output, cached);
             (spent.cost_usd, spent.unpriced) = (cost.unwrap_or_default(), cost.is_none());
@@ -68,8 +68,8 @@ struct EventWriter<'a> {
     new: Vec<Message>,
     as_returned: Vec<usize>,
     /// Whether the last message has no response yet, then the time of that message.
-    is_told: bool,
-    told_at: f64,
+    has_unanswered_message: bool,
+    unanswered_since: f64,
     spent: Spending,
     calls: u64,
     tool_seconds: f64,
@@ -83,32 +83,32 @@ impl EventWriter<'_> {
         self.events.push(Envelope { v, seq, try_number: 1, step, t_mono, t_wall, event });
     }
 
-    fn write_message(&mut self, told: &InputMessage) {
+    fn write_message(&mut self, message: &InputMessage) {
         // A request has only one time, so a message with a different time starts a new request.
-        if self.is_told && told.at != self.told_at {
+        if self.has_unanswered_message && message.at != self.unanswered_since {
             self.write_request();
         }
-        (self.is_told, self.told_at) = (true, told.at);
-        let content = told.text.clone();
-        self.new.push(match told.is_system {
+        (self.has_unanswered_message, self.unanswered_since) = (true, message.at);
+        let content = message.text.clone();
+        self.new.push(match message.is_system {
             true => Message::System { content },
             false => Message::User { content },
         });
     }
 
     fn write_request(&mut self) {
-        let at = if self.is_told { self.told_at } else { self.at };
+        let at = if self.has_unanswered_message { self.unanswered_since } else { self.at };
         let messages = std::mem::take(&mut self.new);
         let (kept, sent) = (self.sent, self.sent + messages.len());
         let tools = if kept == 0 { self.tools.to_vec() } else { Vec::new() };
         let as_returned = std::mem::take(&mut self.as_returned);
         let ask = ModelRequestRecord { kept, new: ModelRequest { messages, tools }, as_returned };
         self.write(at, Event::ModelAsked { ask });
-        (self.sent, self.is_told) = (sent, false);
+        (self.sent, self.has_unanswered_message) = (sent, false);
     }
 
-    fn write_response(&mut self, answered: &ResponseTurn) {
-        let ResponseTurn { answer, calls, is_grace, at } = answered;
+    fn write_response(&mut self, turn: &ResponseTurn) {
+        let ResponseTurn { answer, calls, is_grace, at } = turn;
         self.write_request();
         self.at = self.at.max(*at);
         let (usage, cost) = (&answer.usage, answer.cost_usd);

@@ -25,7 +25,7 @@ pub struct ImportedTrial {
     pub(crate) ending: Ending,
     /// Total input tokens, output tokens, cached tokens, and cost in US dollars, if the file
     /// contains totals.
-    pub(crate) sum: Option<(u64, u64, u64, Option<f64>)>,
+    pub(crate) totals: Option<(u64, u64, u64, Option<f64>)>,
 }
 
 /// The trial's identity. Proctor adds it to files in formats that have no keys for it.

@@ -79,12 +79,12 @@ pub(super) fn parse_trajectory(text: &str) -> Result<ImportedTrial, ImportError>
             }
             "reasoning" => {}
             "system" | "developer" => {
-                turns.push(Turn::Told(InputMessage { is_system: true, text, at }))
+                turns.push(Turn::Message(InputMessage { is_system: true, text, at }))
             }
             "user" => {
                 // In older formats, the next message contains the command's result.
                 add_output(&mut turns, None, &text, &message.extra);
-                turns.push(Turn::Told(InputMessage { is_system: false, text, at }));
+                turns.push(Turn::Message(InputMessage { is_system: false, text, at }));
             }
             "tool" => {
                 add_output(&mut turns, message.tool_call_id.as_deref(), &text, &message.extra)
@@ -113,7 +113,7 @@ pub(super) fn parse_trajectory(text: &str) -> Result<ImportedTrial, ImportError>
         claim: None,
         conversation: Conversation { turns, tools: Vec::new() },
         ending: parse_ending(info.exit_status.as_deref()),
-        sum: None,
+        totals: None,
     })
 }
 
@@ -192,7 +192,7 @@ impl Response {
             usage: self.usage,
             cost_usd: extra["cost"].as_f64(),
         };
-        Turn::Answered(Box::new(ResponseTurn { answer, calls, is_grace: false, at }))
+        Turn::Response(Box::new(ResponseTurn { answer, calls, is_grace: false, at }))
     }
 }
 
@@ -223,7 +223,7 @@ fn number_or_zero(value: &Value) -> u64 {
 /// Adds a call to the last response, as long as none of that response's calls has a result yet.
 /// Otherwise, starts a new response.
 fn add_call(turns: &mut Vec<Turn>, call: ToolCall, at: f64) {
-    if let Some(Turn::Answered(last)) = turns.last_mut()
+    if let Some(Turn::Response(last)) = turns.last_mut()
         && last.calls.iter().all(|call| call.output.is_none())
     {
         last.calls.push(to_call(&call));
@@ -269,8 +269,8 @@ fn chat_message_to_turn(message: Message, content: String, number_of_turn: usize
 /// Adds a result to one of the last response's calls: the call with this id, or the first call
 /// without a result.
 fn add_output(turns: &mut [Turn], id: Option<&str>, shown: &str, extra: &Value) {
-    let Some(Turn::Answered(last)) =
-        turns.iter_mut().rfind(|turn| matches!(turn, Turn::Answered(_)))
+    let Some(Turn::Response(last)) =
+        turns.iter_mut().rfind(|turn| matches!(turn, Turn::Response(_)))
     else {
         return;
     };
@@ -323,7 +323,9 @@ mod tests {
             {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "x"}]},
             {"role": "exit", "content": ""}
         ]));
-        let [Turn::Told(told), Turn::Answered(answered)] = &found[..] else { panic!("{found:?}") };
+        let [Turn::Message(told), Turn::Response(answered)] = &found[..] else {
+            panic!("{found:?}")
+        };
         assert_eq!(told.text, "t");
         let answer = &answered.answer;
         assert_eq!(
@@ -358,8 +360,8 @@ mod tests {
         let counts: Vec<usize> = found
             .iter()
             .filter_map(|turn| match turn {
-                Turn::Answered(answered) => Some(answered.calls.len()),
-                Turn::Told(_) => None,
+                Turn::Response(answered) => Some(answered.calls.len()),
+                Turn::Message(_) => None,
             })
             .collect();
         assert_eq!(counts, [2, 1]);

@@ -62,14 +62,14 @@ pub(super) fn parse_trajectory(text: &str) -> Result<ImportedTrial, ImportError>
     // The trajectory's entries repeat the later messages.
     for said in history.iter().take_while(|said| said.role != "assistant") {
         let is_system = said.role == "system";
-        turns.push(Turn::Told(InputMessage {
+        turns.push(Turn::Message(InputMessage {
             is_system,
             text: message_text(&said.content),
             at: 0.0,
         }));
     }
     for (index, entry) in trajectory.into_iter().enumerate() {
-        turns.push(Turn::Answered(Box::new(entry_to_turn(entry, index))));
+        turns.push(Turn::Response(Box::new(entry_to_turn(entry, index))));
     }
     let stats = &info.model_stats;
     let number = |key: &str| stats[key].as_u64().unwrap_or_default();
@@ -87,7 +87,7 @@ pub(super) fn parse_trajectory(text: &str) -> Result<ImportedTrial, ImportError>
         claim: None,
         conversation: Conversation { turns, tools: Vec::new() },
         ending: parse_ending(info.exit_status.as_deref()),
-        sum,
+        totals: sum,
     })
 }
 

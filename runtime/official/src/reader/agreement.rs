@@ -20,7 +20,7 @@ pub(super) struct RunCounts {
     /// places.
     pub shown_max: usize,
     /// Maximum number of passed tests according to the runner.
-    pub can_pass: Option<usize>,
+    pub max_passed: Option<usize>,
     /// Number of tests that were read as passed.
     pub passed: usize,
 }
@@ -55,7 +55,7 @@ impl RunCounts {
                 found.push(format!("failures shown: {shown}, counted by the runner: {counted}"));
             }
         }
-        if let Some(can_pass) = self.can_pass.filter(|can_pass| self.passed > *can_pass) {
+        if let Some(can_pass) = self.max_passed.filter(|can_pass| self.passed > *can_pass) {
             let passed = self.passed;
             found.push(format!("passed tests shown: {passed}, counted by the runner: {can_pass}"));
         }
@@ -78,7 +78,7 @@ mod tests {
                 counted: Some(counted),
                 shown_min: counted,
                 shown_max: counted,
-                can_pass: Some(3),
+                max_passed: Some(3),
                 passed: 3,
             };
             assert_eq!(account.disagreements(), Vec::<String>::new());
@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(of(hidden), "failures counted by the runner: 3, shown: 2");
         let shown = RunCounts { shown_min: 1, shown_max: 1, ..good() };
         assert_eq!(of(shown), "failures shown: 1, counted by the runner: 0");
-        let many = RunCounts { can_pass: Some(1), passed: 2, ..RunCounts::default() };
+        let many = RunCounts { max_passed: Some(1), passed: 2, ..RunCounts::default() };
         assert_eq!(of(many), "passed tests shown: 2, counted by the runner: 1");
     }
 }

@@ -90,7 +90,7 @@ pub(super) fn read(text: &str, wanted: &[String]) -> LogReading {
             return reading;
         }
     };
-    reading.ended = true;
+    reading.is_complete = true;
     let cases: Vec<Node<'_, '_>> =
         document.descendants().filter(|node| node.has_tag_name("testcase")).collect();
     for id in wanted {
@@ -138,7 +138,7 @@ pub(super) fn read_report(text: &str) -> Report {
             return report;
         }
     };
-    report.ended = true;
+    report.is_complete = true;
     // How often pytest lists each test: it reports each attempt of a rerun test.
     let mut tries: BTreeMap<String, usize> = BTreeMap::new();
     for node in documents.iter().flat_map(|document| document.descendants()) {
@@ -312,7 +312,7 @@ mod tests {
     fn statuses(report: &str, ids: &[&str]) -> Vec<TestStatus> {
         let ids: Vec<String> = ids.iter().map(|id| (*id).to_owned()).collect();
         let reading = read(report, &ids);
-        assert!(reading.ended && reading.doubts.is_empty(), "{:?}", reading.doubts);
+        assert!(reading.is_complete && reading.doubts.is_empty(), "{:?}", reading.doubts);
         ids.iter().map(|id| reading.tests[id]).collect()
     }
 
@@ -389,7 +389,7 @@ mod tests {
             let found: Vec<(&str, TestStatus)> =
                 report.tests.iter().map(|(id, status)| (id.as_str(), *status)).collect();
             assert_eq!(found, expected);
-            assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
+            assert!(report.is_complete && report.doubts.is_empty(), "{:?}", report.doubts);
         }
         let pytest = read_report(REPORT);
         assert_eq!(pytest.tests["t::again"], TestStatus::Flaky);
@@ -411,12 +411,12 @@ mod tests {
         };
         let both = read_report(&format!("> mvn test\n{}noise\n{}done", suite("A"), suite("B")));
         assert_eq!(both.tests.keys().collect::<Vec<_>>(), ["A::t", "B::t"]);
-        assert!(both.ended && both.doubts.is_empty(), "{:?}", both.doubts);
+        assert!(both.is_complete && both.doubts.is_empty(), "{:?}", both.doubts);
         // XML that a test prints does not split the report.
         let quoting = "<testsuite><testcase name='a'><system-out><![CDATA[<?xml <testsuite>]]></system-out></testcase></testsuite>";
         assert_eq!(read_report(quoting).tests.len(), 1);
         let torn = read_report("<testsuites><testsuite><testcase name='a'/>");
-        assert!(!torn.ended && torn.tests.is_empty() && !torn.doubts.is_empty());
+        assert!(!torn.is_complete && torn.tests.is_empty() && !torn.doubts.is_empty());
     }
 
     #[test]
@@ -515,7 +515,7 @@ mod tests {
 
     #[test]
     fn read_rejects_truncated_reports_and_entities() {
-        assert!(!read("<testsuite><testcase name='a'/>", &[]).ended);
+        assert!(!read("<testsuite><testcase name='a'/>", &[]).is_complete);
         let bomb = "<?xml version='1.0'?><!DOCTYPE x [<!ENTITY a 'b'>]><testsuite>&a;</testsuite>";
         assert!(!read(bomb, &[]).doubts.is_empty());
     }

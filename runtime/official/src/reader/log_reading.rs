@@ -9,7 +9,7 @@ use proctor_types::TestStatus;
 pub struct LogReading {
     pub tests: BTreeMap<String, TestStatus>,
     /// Whether the log ends like a complete run.
-    pub ended: bool,
+    pub is_complete: bool,
     /// Reasons to doubt the log itself.
     pub doubts: Vec<String>,
 }

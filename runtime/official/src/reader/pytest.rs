@@ -79,7 +79,7 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
     }
     let starts = lines.iter().rposition(|line| is_heading(line, "test session starts"));
     let ends = lines.iter().rposition(|line| parse_totals(line).is_some());
-    reading.ended = ends.is_some() && ends > starts;
+    reading.is_complete = ends.is_some() && ends > starts;
     let account = RunCounts {
         exit,
         succeeded: last.as_ref().map(|totals| totals.failure_count() == 0),
@@ -263,7 +263,7 @@ mod tests {
             read(log, &ids(&["a.py::t[a - b]", "a.py::u[c] d]", "a.py::t[x PASSED y]"]), None);
         let statuses: Vec<TestStatus> = reading.tests.into_values().collect();
         assert_eq!(statuses, [TestStatus::Passed, TestStatus::Passed, TestStatus::Failed]);
-        assert!(reading.ended && reading.doubts.is_empty(), "{:?}", reading.doubts);
+        assert!(reading.is_complete && reading.doubts.is_empty(), "{:?}", reading.doubts);
     }
 
     #[test]
@@ -328,7 +328,7 @@ mod tests {
             let reading = read(&log, &ids(&["a.py::t", "b.py::u"]), Some(0));
             assert_eq!(reading.tests["a.py::t"], TestStatus::Flaky, "{progress}");
             assert_eq!(reading.tests["b.py::u"], TestStatus::Passed, "{progress}");
-            assert!(reading.ended && reading.doubts.is_empty(), "{:?}", reading.doubts);
+            assert!(reading.is_complete && reading.doubts.is_empty(), "{:?}", reading.doubts);
         }
         // If the rerun failed too, the test has failed.
         let log = "== test session starts ==\na.py::t RERUN\na.py::t FAILED\n== FAILURES ==\n\
@@ -347,12 +347,12 @@ mod tests {
         let wanted = ids(&["a.py::t", "b.py::t", "c.py::t"]);
         let good = ["a.py", "b.py", "c.py"].map(|file| session(file, ".", "1 passed")).concat();
         let reading = read(&good, &wanted, Some(0));
-        assert!(reading.ended && reading.doubts.is_empty(), "{:?}", reading.doubts);
+        assert!(reading.is_complete && reading.doubts.is_empty(), "{:?}", reading.doubts);
         assert!(reading.tests.values().all(|status| *status == TestStatus::Passed));
         // The last session was killed before its summary.
         let at = good.rfind("== short").unwrap();
         let reading = read(&good[..at], &wanted, None);
-        assert!(!reading.ended);
+        assert!(!reading.is_complete);
         assert_eq!(reading.tests["c.py::t"], TestStatus::Missing);
         // A session that a test printed is not a separate session, because the outer session
         // collected more tests.
@@ -363,7 +363,7 @@ mod tests {
             session("b.py", "F", "1 failed")
         );
         let reading = read(&outer, &ids(&["a.py::t", "o.py::y"]), Some(0));
-        assert!(reading.ended && reading.doubts.is_empty(), "{:?}", reading.doubts);
+        assert!(reading.is_complete && reading.doubts.is_empty(), "{:?}", reading.doubts);
         assert_eq!(reading.tests["a.py::t"], TestStatus::Missing);
         assert_eq!(reading.tests["o.py::y"], TestStatus::Passed);
     }

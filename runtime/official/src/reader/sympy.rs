@@ -39,11 +39,11 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
     let (mut marks, mut headings, mut rules) = (0, 0, 0);
     for line in &lines {
         if let Some(found) = END.captures(line) {
-            reading.ended = true;
+            reading.is_complete = true;
             let (passed, bad) = parse_counts(&found[1]);
             account.succeeded = Some(bad == 0);
             account.counted = Some(account.counted.unwrap_or(0) + bad);
-            account.can_pass = Some(account.can_pass.unwrap_or(0) + passed);
+            account.max_passed = Some(account.max_passed.unwrap_or(0) + passed);
             continue;
         }
         let mark = line.split_once(' ').filter(|(name, _)| name.starts_with("test_"));
@@ -112,7 +112,7 @@ mod tests {
         let reading = read(log, &wanted(&["test_x", "test_y"]), None);
         assert_eq!(reading.tests["test_x"], TestStatus::Error);
         assert_eq!(reading.tests["test_y"], TestStatus::Passed);
-        assert!(reading.ended && reading.doubts.is_empty(), "{:?}", reading.doubts);
+        assert!(reading.is_complete && reading.doubts.is_empty(), "{:?}", reading.doubts);
     }
 
     #[test]
@@ -122,7 +122,7 @@ mod tests {
                    ==== tests finished: 2 passed, in 0.52 seconds ====\n";
         let reading = read(log, &wanted(&["test_y"]), Some(0));
         assert_eq!(reading.tests["test_y"], TestStatus::Passed);
-        assert!(reading.ended && reading.doubts.is_empty(), "{:?}", reading.doubts);
+        assert!(reading.is_complete && reading.doubts.is_empty(), "{:?}", reading.doubts);
     }
 
     #[test]

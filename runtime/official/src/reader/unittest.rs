@@ -27,7 +27,7 @@ struct Failure<'a> {
     names: Vec<&'a str>,
     /// Whether the runner printed this failure. The runner prints a line of `=` before each
     /// failure.
-    is_runners: bool,
+    is_from_runner: bool,
 }
 
 impl Failure<'_> {
@@ -74,21 +74,21 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
         let results = || lines[start + 1..end].iter().filter_map(|line| RESULT.captures(line));
         // If there are two results, the worse one counts.
         let result = results().find(|found| &found[1] == "FAILED").or_else(|| results().next());
-        reading.ended = result.is_some();
+        reading.is_complete = result.is_some();
         let Some(result) = result else {
             reading.doubts.push("a run has no result".into());
             continue;
         };
         let ran: usize =
             RAN_LINE.captures(lines[*start]).map_or(0, |ran| ran[1].parse().unwrap_or(0));
-        account.can_pass = Some(account.can_pass.unwrap_or(0).saturating_add(ran));
+        account.max_passed = Some(account.max_passed.unwrap_or(0).saturating_add(ran));
         let counts = result.get(2).map_or("", |counts| counts.as_str());
         let bad = COUNT.captures_iter(counts).map(|count| count[2].parse().unwrap_or(usize::MAX));
         let bad = bad.fold(account.counted.unwrap_or(0), usize::saturating_add);
         account.counted = Some(bad);
         account.succeeded = Some(&result[1] != "FAILED");
     }
-    let shown = failures.iter().filter(|failure| failure.is_runners).count();
+    let shown = failures.iter().filter(|failure| failure.is_from_runner).count();
     (account.shown_min, account.shown_max) = (shown, shown);
     reading.doubts.extend(account.disagreements());
     reading
@@ -112,7 +112,7 @@ fn failures<'a>(lines: &[&'a str]) -> Vec<Failure<'a>> {
                 lines[at + 1..].iter().copied().take_while(|line| !is_separator(line, b'-'));
             names.extend(below.take(1).filter(|line| !line.is_empty()));
         }
-        found.push(Failure { status, names, is_runners });
+        found.push(Failure { status, names, is_from_runner: is_runners });
     }
     found
 }
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(of("test_c (m.C)"), TestStatus::Failed);
         assert_eq!(of("A sentence."), TestStatus::Passed);
         assert_eq!(of("test_d (m.C)"), TestStatus::Missing);
-        assert!(reading.ended && reading.doubts.is_empty(), "{:?}", reading.doubts);
+        assert!(reading.is_complete && reading.doubts.is_empty(), "{:?}", reading.doubts);
     }
 
     #[test]
@@ -190,7 +190,7 @@ mod tests {
                 let reading = read(&log, &wanted(&["Doc a.", "test_b (m.C)"]), Some(1));
                 assert_eq!(reading.tests["Doc a."], TestStatus::Failed, "{log}");
                 assert_eq!(reading.tests["test_b (m.C)"], TestStatus::Passed, "{log}");
-                assert!(reading.ended && reading.doubts.is_empty(), "{:?}", reading.doubts);
+                assert!(reading.is_complete && reading.doubts.is_empty(), "{:?}", reading.doubts);
             }
         }
     }
@@ -237,10 +237,10 @@ mod tests {
         let ids = wanted(&["test_a (m.C)", "test_b (n.C)"]);
         let both = format!("{}{}", run(&ids[0]), run(&ids[1]));
         let reading = read(&both, &ids, Some(0));
-        assert!(reading.ended && reading.doubts.is_empty(), "{:?}", reading.doubts);
+        assert!(reading.is_complete && reading.doubts.is_empty(), "{:?}", reading.doubts);
         assert!(reading.tests.values().all(|status| *status == TestStatus::Passed));
         let cut = format!("{}{} ... ok\nRan 1 test in 0.1s\n\n", run(&ids[0]), ids[1]);
         let reading = read(&cut, &ids, None);
-        assert!(!reading.ended && !reading.doubts.is_empty());
+        assert!(!reading.is_complete && !reading.doubts.is_empty());
     }
 }

@@ -202,5 +202,5 @@ fn sorted_groups(ours: &OfficialVerdict) -> Option<[Vec<String>; 4]> {
     };
     let both = |group: &TestGroup| (sorted(&group.passed), sorted(&group.failed));
     let (f2p, p2p) = (both(&ours.fail_to_pass), both(&ours.pass_to_pass));
-    ours.graded.then_some([f2p.0, f2p.1, p2p.0, p2p.1])
+    ours.was_graded.then_some([f2p.0, f2p.1, p2p.0, p2p.1])
 }

@@ -250,7 +250,7 @@ fn resolve_lenient_text(base: &[(&str, &str)], patch: &str) -> Result<LenientRes
         Change::Write { path, bytes, .. } => (path.to_string(), String::from_utf8(bytes).unwrap()),
         other => (format!("{other:?}"), String::new()),
     });
-    Ok((changes.collect(), resolved.left_out))
+    Ok((changes.collect(), resolved.skipped_parts))
 }
 
 const VALID_PART: &str = "diff --git a/g b/g\n--- a/g\n+++ b/g\n@@ -1 +1 @@\n-g\n+G\n";

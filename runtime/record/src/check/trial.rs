@@ -24,11 +24,11 @@ pub(crate) struct Check<'a> {
     pub(crate) dir: &'a TrialDir,
     pub(crate) id: &'a TrialId,
     pub(crate) blobs: &'a Blobs,
-    pub(crate) known: &'a CheckCache,
+    pub(crate) cache: &'a CheckCache,
     /// The key of the trial's entry in `known`.
     pub(crate) name: &'a str,
     /// Whether to trust files that an earlier check found intact and that have not changed.
-    pub(crate) trusting: bool,
+    pub(crate) trusts_cache: bool,
 }
 
 /// `outcome.json` or `verdict.json`, as stored on disk.
@@ -174,7 +174,7 @@ impl Check<'_> {
         let recorded = facts.packed;
         let patch = self.check_patch(&facts, known, &mut found);
         if patch.is_some() && patch != known && found.damage.is_empty() {
-            self.known.store(self.name, &CacheEntry { trajectory: stamp, patch, facts });
+            self.cache.store(self.name, &CacheEntry { trajectory: stamp, patch, facts });
         }
         self.check_verdict(&mut found);
         if let Some(recorded) = recorded {
@@ -229,13 +229,13 @@ impl Check<'_> {
         let path = self.dir.trajectory_path();
         let failed = |error| describe_read_error(&error);
         let Some(stamp) = Stamp::read(&path).map_err(failed)? else { return Ok(None) };
-        if self.trusting
-            && let Some(entry) = self.known.find(self.name, stamp)
+        if self.trusts_cache
+            && let Some(entry) = self.cache.find(self.name, stamp)
         {
             return Ok(Some((entry.facts, stamp, entry.patch)));
         }
         let bytes = disk::read(&path).map_err(failed)?;
-        Ok(Some((JournalSummary::parse(&path, &bytes, !self.trusting, damage), stamp, None)))
+        Ok(Some((JournalSummary::parse(&path, &bytes, !self.trusts_cache, damage), stamp, None)))
     }
 
     /// Checks the files of a trial that has no journal. While a try is being set aside, its other

@@ -18,7 +18,7 @@ use crate::{
     disk::{self, describe_read_error},
     journal_reader::read_journal,
     pack::find_corrupt_entries,
-    trial_dir::{GRADING_LOG, GRADING_RESULTS, PACK, TRAJECTORY},
+    trial_dir::{GRADING_LOG, GRADING_RESULTS, PACK_FILE, TRAJECTORY_FILE},
 };
 
 /// Blobs of a run that were read and found intact. Many trials refer to the same blobs.
@@ -35,7 +35,7 @@ impl TrialDir {
         let mut damage = Vec::new();
         self.verify_grading_files(&mut damage);
         for (_, folder) in self.discarded_try_dirs().unwrap_or_default() {
-            let journal = folder.join(TRAJECTORY);
+            let journal = folder.join(TRAJECTORY_FILE);
             // `missing_tries` reports a journal that is missing or unreadable.
             if let Ok(reading) = read_journal(&journal) {
                 damage.extend(reading.bad_lines.into_iter().map(|bad| Corruption {
@@ -47,7 +47,7 @@ impl TrialDir {
             }
             verify_journal_blobs(
                 &journal,
-                &folder.join(PACK),
+                &folder.join(PACK_FILE),
                 blobs,
                 Remedy::Evidence,
                 seen,
@@ -123,7 +123,7 @@ impl TrialDir {
         // Limit the search, because a directory's name may be a huge number that no trial has
         // reached.
         for number in (1..=last.max(latest.saturating_sub(1))).take(MAX_TRIES) {
-            let journal = self.tries_dir().join(number.to_string()).join(TRAJECTORY);
+            let journal = self.tries_dir().join(number.to_string()).join(TRAJECTORY_FILE);
             let why = match fs::metadata(&journal) {
                 Ok(found) if !found.is_file() => "not a file".to_owned(),
                 Ok(found) if found.len() == 0 && self.has_other_files(number) => "empty".to_owned(),

@@ -149,7 +149,7 @@ pub(super) struct Splice<'a> {
     pub(super) base: Hash,
     pub(super) head: usize,
     pub(super) tail: usize,
-    pub(super) between: &'a [u8],
+    pub(super) middle: &'a [u8],
 }
 
 impl<'a> Splice<'a> {
@@ -159,7 +159,7 @@ impl<'a> Splice<'a> {
         let most = old.len().min(new.len()) - head;
         let (olds, news) = (old.iter().rev(), new.iter().rev());
         let tail = olds.zip(news).take(most).take_while(|(old, new)| old == new).count();
-        Self { base, head, tail, between: &new[head..new.len() - tail] }
+        Self { base, head, tail, middle: &new[head..new.len() - tail] }
     }
 
     /// Returns the number of bytes that come from the base entry.
@@ -171,7 +171,7 @@ impl<'a> Splice<'a> {
         let mut payload = self.base.to_vec();
         payload.extend_from_slice(&(self.head as u64).to_le_bytes());
         payload.extend_from_slice(&(self.tail as u64).to_le_bytes());
-        payload.extend_from_slice(self.between);
+        payload.extend_from_slice(self.middle);
         payload
     }
 
@@ -184,7 +184,7 @@ impl<'a> Splice<'a> {
             base: payload.get(..32)?.try_into().ok()?,
             head: number(32)?,
             tail: number(40)?,
-            between: payload.get(48..)?,
+            middle: payload.get(48..)?,
         })
     }
 
@@ -192,7 +192,7 @@ impl<'a> Splice<'a> {
     pub(super) fn apply(&self, old: &[u8]) -> Option<Vec<u8>> {
         let tail = old.len().checked_sub(self.tail)?;
         let (head, tail) = (old.get(..self.head)?, old.get(tail..)?);
-        Some([head, self.between, tail].concat())
+        Some([head, self.middle, tail].concat())
     }
 }
 

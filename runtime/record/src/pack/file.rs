@@ -237,7 +237,7 @@ impl Pack {
             let read = EntryHeader::read(&head[..there]);
             let whole = read.filter(|read| at + read.length() as u64 <= end);
             if let Some(read) = whole
-                && is_followed_by_entry(file, at, read, end)?
+                && has_trustworthy_length(file, at, read, end)?
             {
                 state.entries.insert(read.hash, (at, read));
                 at += read.length() as u64;
@@ -419,7 +419,7 @@ pub(crate) fn find_corrupt_entries(bytes: &[u8]) -> Vec<(u64, &'static str)> {
 
 /// Whether this entry's length can be trusted: another entry or the end of the file follows, or the
 /// entry's checksum is valid. A corrupt length would hide the entries after it.
-fn is_followed_by_entry(file: &File, at: u64, head: EntryHeader, end: u64) -> io::Result<bool> {
+fn has_trustworthy_length(file: &File, at: u64, head: EntryHeader, end: u64) -> io::Result<bool> {
     let next = at + head.length() as u64;
     let mut four = MARKER;
     if next + (MARKER.len() as u64) <= end {

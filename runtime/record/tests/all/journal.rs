@@ -68,7 +68,7 @@ fn journal_truncated_anywhere_keeps_complete_lines() {
         let reading = read_journal(&path).unwrap();
         assert_eq!(reading.events, events[..complete], "cut at {cut}");
         let torn = cut > 0 && whole[cut - 1] != b'\n' && !unended;
-        assert_eq!((reading.torn, reading.unended), (torn, unended), "cut at {cut}");
+        assert_eq!((reading.torn, reading.lacks_final_newline), (torn, unended), "cut at {cut}");
         assert!(reading.bad_lines.is_empty(), "cut at {cut}");
         let mut journal = Journal::open(&path).unwrap();
         assert_eq!(journal.append(1, note("more")).unwrap(), complete as u64 + 1);

@@ -121,8 +121,8 @@ pub(super) fn find_differences(
         b: b.1.to_owned(),
         b_arm: b.0.clone(),
         factors,
-        a_limits: limit_shares(tasks[0]),
-        b_limits: limit_shares(tasks[1]),
+        a_limits: limit_fractions(tasks[0]),
+        b_limits: limit_fractions(tasks[1]),
         a_faults: count_faults(tasks[0]),
         b_faults: count_faults(tasks[1]),
         a_responders: all_responders(tasks[0]),
@@ -203,7 +203,7 @@ fn format_arm_value(arm: &str, value: &Value) -> String {
     }
 }
 
-fn limit_shares(tasks: &TrialsByTask<'_>) -> BTreeMap<String, f64> {
+fn limit_fractions(tasks: &TrialsByTask<'_>) -> BTreeMap<String, f64> {
     let trials: Vec<_> = tasks.values().flatten().collect();
     let mut shares: BTreeMap<String, f64> = BTreeMap::new();
     for kind in trials.iter().filter_map(|trial| own_limit(trial)) {

@@ -35,10 +35,10 @@ pub fn headlines(comparison: &Comparison) -> Vec<Headline> {
 }
 
 /// Like [`headlines`], but passes each name through `written` to escape it.
-pub fn headlines_with(comparison: &Comparison, written: impl Fn(&str) -> String) -> Vec<Headline> {
+pub fn headlines_with(comparison: &Comparison, escape: impl Fn(&str) -> String) -> Vec<Headline> {
     let same_arms = |one: &Pair, next: &Pair| one.a_arm == next.a_arm && one.b_arm == next.b_arm;
     let pairs = comparison.pairs.chunk_by(same_arms);
-    let mut all: Vec<Headline> = pairs.filter_map(|metrics| headline(metrics, &written)).collect();
+    let mut all: Vec<Headline> = pairs.filter_map(|metrics| headline(metrics, &escape)).collect();
     // The sort is stable, so the other pairs keep their order.
     let size = |one: &Headline| if one.distinguishable { one.difference } else { -1.0 };
     all.sort_by(|one, other| size(other).total_cmp(&size(one)));
@@ -51,10 +51,10 @@ pub fn is_second_arm_better(resolved: &Pair) -> bool {
 }
 
 /// Builds the headline from all metrics of one pair of arms.
-fn headline(metrics: &[Pair], written: &impl Fn(&str) -> String) -> Option<Headline> {
+fn headline(metrics: &[Pair], escape: &impl Fn(&str) -> String) -> Option<Headline> {
     let of = |name: &str| metrics.iter().find(|pair| pair.metric == name);
     let pair = of("resolved")?;
-    let names = [written(&pair.a), written(&pair.b)];
+    let names = [escape(&pair.a), escape(&pair.b)];
     let [first, second] = better_first(pair, names);
     let tasks = plural(pair.tasks, "shared task");
     let left_out = excluded_tasks_phrase(pair);

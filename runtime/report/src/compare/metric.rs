@@ -30,7 +30,7 @@ impl Metric {
 
     pub(super) fn scale(self) -> Scale {
         match self {
-            Self::Resolved | Self::PassedRate => Scale::Share,
+            Self::Resolved | Self::PassedRate => Scale::Proportion,
             Self::Tokens | Self::Cost | Self::Steps => Scale::Amount,
         }
     }

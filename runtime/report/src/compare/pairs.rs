@@ -128,7 +128,7 @@ struct PendingPair {
     differences: Vec<f64>,
     /// The bootstrap's result. `None` if McNemar's test was used, or if the arms have no tasks in
     /// common.
-    found: Option<PairedDifference>,
+    bootstrap_result: Option<PairedDifference>,
 }
 
 impl PendingPair {
@@ -182,7 +182,7 @@ impl PendingPair {
             b_mean: overall(|of_both| of_both.1),
             ratio: match metric.scale() {
                 Scale::Amount => Ratio::from_tasks(&means),
-                Scale::Share => None,
+                Scale::Proportion => None,
             },
             by_repository: by_repository(metric, shared, &differences),
             sentence: String::new(),
@@ -202,13 +202,13 @@ impl PendingPair {
             pair.interval = found.interval;
             pair.p_value = Some(found.p_value);
         }
-        Some(Self { metric, pair, differences, found })
+        Some(Self { metric, pair, differences, bootstrap_result: found })
     }
 
     /// Computes the fields that depend on the number of pairs. Call this after the p-values have
     /// been adjusted.
     fn finish(self, powers: &mut PowerCache) -> Pair {
-        let Self { metric, mut pair, differences, found } = self;
+        let Self { metric, mut pair, differences, bootstrap_result: found } = self;
         let Some(p_value) = pair.p_value else {
             pair.sentence = sentence(&pair);
             return pair;

@@ -8,8 +8,8 @@ use super::comparison::Pair;
 impl Pair {
     /// Returns the sentence with the arms' names passed through `written`. Formats with markup
     /// escape the names this way, so that they are not parsed as markup.
-    pub fn sentence_with(&self, written: impl Fn(&str) -> String) -> String {
-        sentence(&Self { a: written(&self.a), b: written(&self.b), ..self.clone() })
+    pub fn sentence_with(&self, escape: impl Fn(&str) -> String) -> String {
+        sentence(&Self { a: escape(&self.a), b: escape(&self.b), ..self.clone() })
     }
 }
 

@@ -16,7 +16,7 @@ pub enum GroupSelection {
     /// Tables that add information to the table of tasks: some group has several tasks, or there
     /// are at least ten tasks.
     #[default]
-    Telling,
+    Informative,
     All,
 }
 
@@ -29,9 +29,9 @@ pub struct GroupTable<'a> {
 }
 
 /// Returns a table for each kind of group that at least one arm has and that `shown` selects.
-pub fn group_tables(report: &Report, shown: GroupSelection) -> Vec<GroupTable<'_>> {
+pub fn group_tables(report: &Report, selection: GroupSelection) -> Vec<GroupTable<'_>> {
     let tasks: BTreeSet<_> = report.tasks.iter().map(|trial| &trial.task).collect();
-    let all = shown == GroupSelection::All || tasks.len() >= MIN_TASKS_FOR_ALL_GROUPS;
+    let all = selection == GroupSelection::All || tasks.len() >= MIN_TASKS_FOR_ALL_GROUPS;
     let mut kinds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (kind, groups) in report.arms.iter().flat_map(|arm| &arm.groups) {
         let own = groups.iter().filter(|(name, _)| *name != THREE_AND_MORE);

@@ -7,7 +7,7 @@ use crate::{ArmReport, Report, TaskReport, format::percent, limits::can_cause_fa
 
 /// Formats the fraction of trials that hit a limit, shown next to a score: `6.7 %: steps 3.3 %,
 /// memory 3.3 %`.
-fn format_limit_shares(arm: &ArmReport) -> String {
+fn format_limit_fractions(arm: &ArmReport) -> String {
     let touched = arm.noise.iter().flat_map(|noise| &noise.touched);
     let kinds: Vec<String> = arm
         .limit_bound
@@ -34,7 +34,7 @@ pub fn noise_rows(report: &Report) -> Vec<(&'static str, Vec<String>)> {
         report.arms.iter().map(cell).collect()
     };
     vec![
-        ("trials at a limit", report.arms.iter().map(format_limit_shares).collect()),
+        ("trials at a limit", report.arms.iter().map(format_limit_fractions).collect()),
         ("memory peak", row(|one| Some(format!("{:.0} MiB", one.memory_peak_mb?)))),
         ("killed for memory", row(|one| one.oom_kills.map(|kills| kills.to_string()))),
         ("throttled, mean", row(|one| Some(seconds(one.throttled_seconds?.mean)))),

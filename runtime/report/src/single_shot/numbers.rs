@@ -35,7 +35,7 @@ impl SingleShotReport {
     /// Returns `None` if there are no single-response trials.
     pub(crate) fn from_trials(trials: &[&TrialResult]) -> Option<Self> {
         let all: Vec<&SingleShot> =
-            trials.iter().filter_map(|trial| trial.single.as_ref()).collect();
+            trials.iter().filter_map(|trial| trial.single_shot.as_ref()).collect();
         if all.is_empty() {
             return None;
         }

@@ -139,7 +139,7 @@ pub struct ColumnInfo {
 #[derive(Debug, Clone, Copy)]
 pub struct Column<F> {
     pub info: ColumnInfo,
-    of: F,
+    cell_fn: F,
 }
 
 const fn info(

@@ -133,7 +133,7 @@ pub struct StepRow<'a> {
 impl StepRow<'_> {
     /// Returns the row's values, in the order of [`STEPS`].
     pub fn cells(&self) -> Vec<Cell> {
-        STEPS.iter().map(|column| (column.of)(self)).collect()
+        STEPS.iter().map(|column| (column.cell_fn)(self)).collect()
     }
 }
 
@@ -144,26 +144,26 @@ const fn column(
     kind: ColumnKind,
     unit: &'static str,
     about: &'static str,
-    of: CellFn,
+    cell_fn: CellFn,
 ) -> Column<CellFn> {
-    Column { info: info(name, kind, unit, about), of }
+    Column { info: info(name, kind, unit, about), cell_fn }
 }
 
 const fn count(
     name: &'static str,
     unit: &'static str,
     about: &'static str,
-    of: CellFn,
+    cell_fn: CellFn,
 ) -> Column<CellFn> {
-    column(name, ColumnKind::Integer, unit, about, of)
+    column(name, ColumnKind::Integer, unit, about, cell_fn)
 }
 
-const fn seconds(name: &'static str, about: &'static str, of: CellFn) -> Column<CellFn> {
-    column(name, ColumnKind::Number, "seconds", about, of)
+const fn seconds(name: &'static str, about: &'static str, cell_fn: CellFn) -> Column<CellFn> {
+    column(name, ColumnKind::Number, "seconds", about, cell_fn)
 }
 
-const fn text(name: &'static str, about: &'static str, of: CellFn) -> Column<CellFn> {
-    column(name, ColumnKind::Text, "", about, of)
+const fn text(name: &'static str, about: &'static str, cell_fn: CellFn) -> Column<CellFn> {
+    column(name, ColumnKind::Text, "", about, cell_fn)
 }
 
 /// The table's columns.

@@ -21,7 +21,7 @@ pub struct TestRow<'a> {
 impl TestRow<'_> {
     /// Returns the row's values, in the order of [`TESTS`].
     pub fn cells(&self) -> Vec<Cell> {
-        TESTS.iter().map(|column| (column.of)(self)).collect()
+        TESTS.iter().map(|column| (column.cell_fn)(self)).collect()
     }
 }
 
@@ -52,9 +52,9 @@ const fn column(
     name: &'static str,
     kind: ColumnKind,
     about: &'static str,
-    of: CellFn,
+    cell_fn: CellFn,
 ) -> Column<CellFn> {
-    Column { info: info(name, kind, "", about), of }
+    Column { info: info(name, kind, "", about), cell_fn }
 }
 
 /// The table's columns.

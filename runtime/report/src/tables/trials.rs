@@ -16,7 +16,7 @@ pub struct TrialRow<'a> {
 impl TrialRow<'_> {
     /// Returns the row's values, in the order of [`TRIALS`].
     pub fn cells(&self) -> Vec<Cell> {
-        TRIALS.iter().map(|column| (column.of)(self)).collect()
+        TRIALS.iter().map(|column| (column.cell_fn)(self)).collect()
     }
 
     fn spent(&self) -> Option<&Spending> {
@@ -50,30 +50,30 @@ impl TrialRow<'_> {
 
 type CellFn = fn(&TrialRow<'_>) -> Cell;
 
-const fn text(name: &'static str, about: &'static str, of: CellFn) -> Column<CellFn> {
-    Column { info: info(name, ColumnKind::Text, "", about), of }
+const fn text(name: &'static str, about: &'static str, cell_fn: CellFn) -> Column<CellFn> {
+    Column { info: info(name, ColumnKind::Text, "", about), cell_fn }
 }
 
-const fn flag(name: &'static str, about: &'static str, of: CellFn) -> Column<CellFn> {
-    Column { info: info(name, ColumnKind::Boolean, "", about), of }
+const fn flag(name: &'static str, about: &'static str, cell_fn: CellFn) -> Column<CellFn> {
+    Column { info: info(name, ColumnKind::Boolean, "", about), cell_fn }
 }
 
 const fn count(
     name: &'static str,
     unit: &'static str,
     about: &'static str,
-    of: CellFn,
+    cell_fn: CellFn,
 ) -> Column<CellFn> {
-    Column { info: info(name, ColumnKind::Integer, unit, about), of }
+    Column { info: info(name, ColumnKind::Integer, unit, about), cell_fn }
 }
 
 const fn number(
     name: &'static str,
     unit: &'static str,
     about: &'static str,
-    of: CellFn,
+    cell_fn: CellFn,
 ) -> Column<CellFn> {
-    Column { info: info(name, ColumnKind::Number, unit, about), of }
+    Column { info: info(name, ColumnKind::Number, unit, about), cell_fn }
 }
 
 /// Joins several values in one cell. Null if there are none.

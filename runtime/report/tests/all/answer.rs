@@ -193,18 +193,18 @@ fn budget_curve_counts_trials_resolved_within_a_budget() {
     let report = build_report(trials);
     let curves = budget_curves(&report, &report.arms_under_study(), UsageKind::Steps);
     let [a, b] = curves.as_slice() else { panic!("{curves:?}") };
-    assert_eq!((a.trials, a.resolved.len(), a.most), (20, 5, 20.0));
+    assert_eq!((a.trials, a.resolved.len(), a.highest_usage), (20, 5, 20.0));
     assert_eq!(
         [
-            a.resolved_share(0.0),
-            a.resolved_share(1.0),
-            a.resolved_share(5.0),
-            a.resolved_share(100.0)
+            a.resolved_fraction(0.0),
+            a.resolved_fraction(1.0),
+            a.resolved_fraction(5.0),
+            a.resolved_fraction(100.0)
         ],
         [0.0, 0.05, 0.25, 0.25]
     );
     assert_eq!(
-        [b.resolved_share(9.9), b.resolved_share(10.0), b.resolved_share(15.0)],
+        [b.resolved_fraction(9.9), b.resolved_fraction(10.0), b.resolved_fraction(15.0)],
         [0.45, 0.5, 0.75]
     );
     // The cost is unknown.

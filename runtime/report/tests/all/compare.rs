@@ -26,7 +26,7 @@ fn trial(arm: &str, task: usize, attempt: u32, resolved: Option<bool>) -> TrialR
         attempt,
         outcome: Some(outcome),
         earlier: EarlierTries::default(),
-        unasked: false,
+        grading_not_requested: false,
         verdict: resolved.map(|resolved| Verdict {
             schema_version: 1,
             task: TaskId::new(format!("t{task:03}")),
@@ -47,7 +47,7 @@ fn trial(arm: &str, task: usize, attempt: u32, resolved: Option<bool>) -> TrialR
         }),
         patch_bytes: Some(1),
         damage: vec![],
-        single: None,
+        single_shot: None,
         facts: TaskFacts { revision: Some("r1".into()), ..TaskFacts::default() },
     }
 }

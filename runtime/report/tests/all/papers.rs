@@ -49,8 +49,8 @@ fn single_shot_trial(
     let (precision, recall, recall_all) = shown;
     let quality = json!({"precision": precision, "recall": recall, "recall_all": recall_all});
     let single = json!({"prompt_tokens": 27_000, "context": {"files": [], "quality": quality}});
-    one.single = serde_json::from_value(single).ok();
-    assert!(one.single.is_some(), "the single-response facts are valid");
+    one.single_shot = serde_json::from_value(single).ok();
+    assert!(one.single_shot.is_some(), "the single-response facts are valid");
     one.facts.functions_added = Some(functions);
     one
 }

@@ -65,7 +65,7 @@ pub(crate) fn trial(
             interruptions: Default::default(),
         }),
         earlier: EarlierTries::default(),
-        unasked: false,
+        grading_not_requested: false,
         verdict: passed.map(|rate| Verdict {
             schema_version: 1,
             task: TaskId::new(task),
@@ -86,7 +86,7 @@ pub(crate) fn trial(
         }),
         patch_bytes: Some(if passed.is_some() && arm != "noop" { 100 } else { 0 }),
         damage: vec![],
-        single: None,
+        single_shot: None,
         facts: TaskFacts::default(),
     }
 }
@@ -516,7 +516,9 @@ fn groups_separate_levels_sizes_and_attempts() {
     let page = proctor_report::markdown(&report, None, GroupSelection::All);
     let table = "\n#### By level\n\n| level | `tools` |\n| --- | ---: |\n| `1` | 1/2 50.0 % |\n";
     assert!(page.contains(table), "{page}");
-    assert!(!proctor_report::markdown(&report, None, GroupSelection::Telling).contains("By level"));
+    assert!(
+        !proctor_report::markdown(&report, None, GroupSelection::Informative).contains("By level")
+    );
 
     trials[0].verdict = None;
     assert!(
@@ -621,7 +623,7 @@ fn groups_are_shown_if_they_combine_tasks() {
         build_report(trials.collect())
     };
     let is_shown =
-        |tasks, levels| !group_tables(&of(tasks, levels), GroupSelection::Telling).is_empty();
+        |tasks, levels| !group_tables(&of(tasks, levels), GroupSelection::Informative).is_empty();
     assert!(!is_shown(2, 2) && is_shown(3, 2), "one level has two tasks");
     assert!(!is_shown(9, 9) && is_shown(10, 10));
     let shown = text(&of(3, 2));
@@ -651,7 +653,7 @@ fn report_counts_exceptions_by_arm_and_task() {
     let line = |word: &str| shown.lines().position(|line| line.contains(word)).expect("a line");
     // Ten TypeErrors, five NameErrors.
     assert!(line("9 in 1 trial") < line("5 in 2 trials"), "{shown}");
-    let markdown = proctor_report::markdown(&report, None, GroupSelection::Telling);
+    let markdown = proctor_report::markdown(&report, None, GroupSelection::Informative);
     assert!(markdown.contains("| `TypeError` | 1 | 9 |"), "{markdown}");
     assert_eq!(first_csv_field(&report, "exceptions"), "NameError=3 TypeError=1");
 }
@@ -746,7 +748,7 @@ fn report_marks_prompts_beyond_the_window() {
     let shot = |arm: &str, task: &str, beyond: bool| {
         let mut one = trial(arm, task, submitted(), Some(0.0));
         let shot = json!({"prompt_tokens": 20_000, "beyond_window": beyond});
-        one.single = Some(serde_json::from_value(shot).unwrap());
+        one.single_shot = Some(serde_json::from_value(shot).unwrap());
         one
     };
     let trials =

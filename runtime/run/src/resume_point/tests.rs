@@ -145,7 +145,7 @@ fn record_in_second_step() -> (Record, String) {
 fn resume_point_keeps_every_response_but_only_calls_before_the_last_snapshot() {
     let (record, tree) = record_in_second_step();
     let past = record.read().unwrap();
-    assert_eq!((past.try_number, past.whole_steps), (3, 1), "the same try");
+    assert_eq!((past.try_number, past.complete_steps), (3, 1), "the same try");
     assert_eq!(past.tree, tree);
     let answers: Vec<_> = past.steps.iter().map(|step| step.answer.content.as_str()).collect();
     assert_eq!(answers, ["one", "two"], "paid responses are not requested again");
@@ -153,13 +153,13 @@ fn resume_point_keeps_every_response_but_only_calls_before_the_last_snapshot() {
     assert!(past.steps[1].calls.is_empty(), "calls after the last snapshot run again");
     assert_eq!((past.tool_calls, past.malformed), (1, 1));
     assert_eq!(past.responders.by_count(), [(&responder(), 2)]);
-    assert!(!past.limit_recorded && !past.last_words);
+    assert!(!past.limit_recorded && !past.final_response_recorded);
 }
 
 #[test]
 fn resume_point_counts_spent_budget() {
     let (record, _) = record_in_second_step();
-    let used = record.read().unwrap().used;
+    let used = record.read().unwrap().prior_usage;
     assert_eq!((used.spent.steps, used.spent.input_tokens, used.spent.output_tokens), (2, 20, 2));
     assert_eq!(used.spent.cost_usd, 1.0);
     assert_eq!(used.waited, Duration::from_secs(10));
@@ -176,20 +176,20 @@ fn lost_response_is_charged_but_not_counted_as_a_step() {
     let whole = text.trim_end().rsplit_once('\n').unwrap().0;
     std::fs::write(record.folder.path().join("trajectory.jsonl"), format!("{whole}\n")).unwrap();
     let past = record.read().unwrap();
-    assert_eq!((past.steps.len(), past.used.spent.steps), (2, 2));
-    assert_eq!(past.used.spent.input_tokens, 30, "its request was charged");
+    assert_eq!((past.steps.len(), past.prior_usage.spent.steps), (2, 2));
+    assert_eq!(past.prior_usage.spent.input_tokens, 30, "its request was charged");
 }
 
 #[test]
 fn calls_discarded_by_an_earlier_resume_stay_discarded() {
     let (mut record, tree) = record_in_second_step();
-    let stands_to = record.read().unwrap().stands_to;
+    let stands_to = record.read().unwrap().last_kept_seq;
     record.add(Event::TrialResumed { snapshot: tree.clone(), whole_steps: 1, stands_to });
     record.add_tool_result("again", false);
     let later = record.tree(&[("later.py", EntryKind::File, true)]);
     record.add_snapshot(&later);
     let past = record.read().unwrap();
-    assert_eq!((past.whole_steps, past.tree), (2, later));
+    assert_eq!((past.complete_steps, past.tree), (2, later));
     let calls: Vec<_> = past.steps[1].calls.iter().map(|call| call.call_id.as_str()).collect();
     assert_eq!(calls, ["again"], "the interrupted call is gone");
 }
@@ -224,9 +224,14 @@ fn fault_keeps_all_responses_and_does_not_charge_its_time() {
     record.add(Event::TrialEnded { outcome, packed: None });
     let past = record.read().unwrap();
     assert_eq!((past.try_number, past.steps.len(), past.tree.as_str()), (3, 2, tree.as_str()));
-    assert_eq!(past.used.waited, before.used.waited, "as at the last response");
-    assert_eq!((past.used.lost, before.used.lost.as_millis()), (before.used.lost, 1000));
-    assert!(past.seconds <= before.seconds && past.used.elapsed <= before.used.elapsed);
+    assert_eq!(past.prior_usage.waited, before.prior_usage.waited, "as at the last response");
+    assert_eq!(
+        (past.prior_usage.lost, before.prior_usage.lost.as_millis()),
+        (before.prior_usage.lost, 1000)
+    );
+    assert!(
+        past.seconds <= before.seconds && past.prior_usage.elapsed <= before.prior_usage.elapsed
+    );
 }
 
 /// If the sandbox fails every time after the same response, the model must be called again. In
@@ -239,7 +244,7 @@ fn sandbox_failing_twice_after_one_response_prevents_resume() {
             record.add(Event::TryFailed { fault: Fault::new(layer, "gone"), will_retry: true });
         };
         fail(&mut record);
-        let stands_to = record.read().unwrap().stands_to;
+        let stands_to = record.read().unwrap().last_kept_seq;
         record.add(Event::TrialResumed { snapshot: tree, whole_steps: 1, stands_to });
         between(&mut record);
         fail(&mut record);
@@ -319,7 +324,8 @@ fn outside_state_is_restored_or_the_trial_restarts() {
 fn resume_point_reads_interruptions_from_the_journal() {
     let (mut record, tree) = record_in_second_step();
     assert!(record.read().unwrap().interruptions.is_empty());
-    let note = Map::from_iter([(STARTED_AGAIN.to_owned(), Value::from("a server was running"))]);
+    let note =
+        Map::from_iter([(RESTART_REASON_KEY.to_owned(), Value::from("a server was running"))]);
     record.add(Event::Noted { note });
     record.add(Event::TrialResumed { snapshot: tree, whole_steps: 1, stands_to: u64::MAX });
     let all = record.read().unwrap().interruptions;

@@ -189,7 +189,7 @@ async fn check_model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
         grading: RegradePolicy::Anew,
         flakes: FlakyTests::default(),
         say: &|_| {},
-        hear: &|_| {},
+        on_preflight: &|_| {},
     };
     let ended = execution.start().await.unwrap().join().await.unwrap();
     assert!(ended.trials[0].end.is_ok());

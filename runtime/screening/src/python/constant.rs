@@ -16,33 +16,33 @@ pub(super) fn is_literal(expr: &Expr) -> bool {
 /// Returns the string that an expression always evaluates to. The expression may be a literal or consist of parts
 /// that are added, joined or formatted.
 pub(super) fn fold(expr: &Expr) -> Option<String> {
-    folded(expr, MAX_DEPTH)
+    constant_string_at_depth(expr, MAX_DEPTH)
 }
 
-fn folded(expr: &Expr, depth: usize) -> Option<String> {
+fn constant_string_at_depth(expr: &Expr, depth: usize) -> Option<String> {
     let depth = depth.checked_sub(1)?;
     match expr {
         Expr::StringLiteral(literal) => Some(literal.value.to_str().to_owned()),
         Expr::BytesLiteral(literal) => Some(literal.value.bytes().map(char::from).collect()),
         Expr::BinOp(sum) if sum.op == Operator::Add => {
-            let left = folded(&sum.left, depth)?;
-            Some(left + &folded(&sum.right, depth)?)
+            let left = constant_string_at_depth(&sum.left, depth)?;
+            Some(left + &constant_string_at_depth(&sum.right, depth)?)
         }
-        Expr::FString(text) => formatted(text, depth, folded),
+        Expr::FString(text) => formatted(text, depth, constant_string_at_depth),
         Expr::Call(call) => {
             let Expr::Attribute(function) = &*call.func else { return None };
             let [pieces] = &*call.arguments.args else { return None };
             if function.attr.as_str() != "join" {
                 return None;
             }
-            let between = folded(&function.value, depth)?;
+            let between = constant_string_at_depth(&function.value, depth)?;
             let pieces: &[Expr] = match pieces {
                 Expr::List(list) => &list.elts,
                 Expr::Tuple(tuple) => &tuple.elts,
                 _ => return None,
             };
             let pieces: Option<Vec<String>> =
-                pieces.iter().map(|piece| folded(piece, depth)).collect();
+                pieces.iter().map(|piece| constant_string_at_depth(piece, depth)).collect();
             Some(pieces?.join(&between))
         }
         _ => None,
@@ -102,7 +102,7 @@ fn template_at_depth(expr: &Expr, depth: usize) -> Option<String> {
             let parts = call.arguments.args.iter().map(|part| template_at_depth(part, depth));
             Some(parts.collect::<Option<Vec<String>>>()?.join("/"))
         }
-        _ => folded(expr, depth),
+        _ => constant_string_at_depth(expr, depth),
     });
     Some(known.unwrap_or_else(|| "{}".to_owned()))
 }

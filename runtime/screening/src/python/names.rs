@@ -150,7 +150,7 @@ impl<'a> Names<'a> {
             return false;
         }
         // The result of a call or subscript is an instance, unless it may be any module.
-        !path.contains(['(', '[']) || self.rules.may_be_any_module(path)
+        !path.contains(['(', '[']) || self.rules.may_evaluate_to_any_module(path)
     }
 
     /// Returns the dotted name that an expression refers to.
@@ -243,7 +243,7 @@ impl<'a> Names<'a> {
             }
         }
         // A slice of a stack counts as a stack.
-        if matches!(key, Expr::Slice(_)) && of.ends_with(')') && self.rules.is_held(of) {
+        if matches!(key, Expr::Slice(_)) && of.ends_with(')') && self.rules.is_restricted(of) {
             return of.to_owned();
         }
         format!("{of}[{}]", index(key).unwrap_or_default())
@@ -305,7 +305,7 @@ impl<'a> Names<'a> {
     /// Whether a name that the current scope binds has the same meaning wherever it is visible.
     /// This is not the case for attributes of a class and for names that a function declares
     /// `global`.
-    pub(super) fn follows(&self, name: &str) -> bool {
+    pub(super) fn keeps_meaning(&self, name: &str) -> bool {
         self.scopes
             .last()
             .is_some_and(|scope| scope.kind != ScopeKind::Class && !scope.outer.contains(name))
@@ -325,7 +325,7 @@ impl<'a> Names<'a> {
         if is_carried
             && of != module
             && !self.is_owned(of)
-            && (!of.contains(['(', '[']) || self.rules.may_be_any_module(of))
+            && (!of.contains(['(', '[']) || self.rules.may_evaluate_to_any_module(of))
             && !self.rules.has_references_to(&whole)
         {
             return module.to_owned();
@@ -444,7 +444,7 @@ impl<'a> Names<'a> {
                     self.add_alias(name.id.as_str(), format!("{path}[{index}]"));
                 }
                 // The rest of a row counts as a stack, because its indices are shifted.
-                (Expr::Starred(rest), None) if self.rules.is_held(path) => {
+                (Expr::Starred(rest), None) if self.rules.is_restricted(path) => {
                     if let Expr::Name(name) = &*rest.value {
                         let whole = path.split_once('[').map_or(path, |(whole, _)| whole);
                         self.add_alias(name.id.as_str(), whole.to_owned());

@@ -149,9 +149,9 @@ impl<'a> Walker<'a> {
         if let Some(path) = path.as_deref() {
             let of = self.names.path(&attribute.value);
             self.check_reference(range, path, of.as_deref());
-            self.check_held(range, path);
+            self.check_restricted_use(range, path);
             if let Some(of) = of {
-                self.allow_held_attribute(&attribute.value, &of, name);
+                self.allow_row_attribute(&attribute.value, &of, name);
                 self.check_foreign_attribute(range, &of, name);
             }
         }
@@ -163,7 +163,7 @@ impl<'a> Walker<'a> {
         }
         self.check_attribute_name(range, name);
         if !is_self(&attribute.value) {
-            self.check_unmistakable(range, name, path.as_deref());
+            self.check_unique_name(range, name, path.as_deref());
         }
     }
 
@@ -177,7 +177,7 @@ impl<'a> Walker<'a> {
 
     /// Checks a name that identifies a function in the rules, whatever object the name is read
     /// from. Skips violations that were already recorded for the dotted name.
-    fn check_unmistakable(&mut self, range: TextRange, name: &str, path: Option<&str>) {
+    fn check_unique_name(&mut self, range: TextRange, name: &str, path: Option<&str>) {
         let rules = self.rules.violated_by_name(name);
         if rules.is_empty() {
             return;
@@ -279,7 +279,7 @@ impl<'a> Walker<'a> {
     }
 
     /// Checks for a table that is iterated over or passed as a whole.
-    fn check_listed(&mut self, expr: &Expr) {
+    fn check_iterated_table(&mut self, expr: &Expr) {
         let whole = match expr {
             Expr::Starred(starred) => &*starred.value,
             whole => whole,
@@ -352,7 +352,7 @@ impl<'b> Visitor<'b> for Walker<'_> {
                             self.mark_inspected(&assign.value);
                         }
                         if let [target] = &*assign.targets {
-                            self.allow_held_assignment(target, &assign.value);
+                            self.allow_assignment(target, &assign.value);
                         }
                     }
                     Stmt::If(branch) => self.mark_inspected(&branch.test),
@@ -360,12 +360,12 @@ impl<'b> Visitor<'b> for Walker<'_> {
                     Stmt::Assert(assertion) => self.mark_inspected(&assertion.test),
                     Stmt::Expr(alone) => {
                         self.mark_inspected(&alone.value);
-                        self.allow_held(&alone.value);
+                        self.allow_use(&alone.value);
                     }
                     Stmt::AnnAssign(assign) => {
                         if let Some(value) = &assign.value {
                             self.check_target(&assign.target);
-                            self.allow_held_assignment(&assign.target, value);
+                            self.allow_assignment(&assign.target, value);
                         }
                     }
                     Stmt::AugAssign(assign) => self.check_target(&assign.target),
@@ -374,8 +374,8 @@ impl<'b> Visitor<'b> for Walker<'_> {
                     }
                     Stmt::For(each) => {
                         self.check_target(&each.target);
-                        self.check_listed(&each.iter);
-                        self.allow_held_loop(&each.target, &each.iter);
+                        self.check_iterated_table(&each.iter);
+                        self.allow_stack_loop(&each.target, &each.iter);
                     }
                     Stmt::Match(choice) => {
                         for case in &choice.cases {
@@ -404,8 +404,8 @@ impl<'b> Visitor<'b> for Walker<'_> {
 
     fn visit_comprehension(&mut self, comprehension: &'b Comprehension) {
         self.check_target(&comprehension.target);
-        self.check_listed(&comprehension.iter);
-        self.allow_held_loop(&comprehension.target, &comprehension.iter);
+        self.check_iterated_table(&comprehension.iter);
+        self.allow_stack_loop(&comprehension.target, &comprehension.iter);
         visitor::walk_comprehension(self, comprehension);
     }
 
@@ -438,7 +438,7 @@ impl<'b> Visitor<'b> for Walker<'_> {
                     && let Some(path) = self.names.path(expr)
                 {
                     self.check_reference(range, &path, None);
-                    self.check_held(range, &path);
+                    self.check_restricted_use(range, &path);
                     self.check_passed_module(range, name.id.as_str(), &path);
                 }
             }
@@ -498,10 +498,10 @@ impl<'b> Visitor<'b> for Walker<'_> {
             _ => {
                 match expr {
                     Expr::Named(named) => self.check_target(&named.target),
-                    Expr::Starred(_) => self.check_listed(expr),
+                    Expr::Starred(_) => self.check_iterated_table(expr),
                     Expr::Dict(dict) => {
                         let unpacked = dict.items.iter().filter(|item| item.key.is_none());
-                        unpacked.for_each(|item| self.check_listed(&item.value));
+                        unpacked.for_each(|item| self.check_iterated_table(&item.value));
                     }
                     Expr::Subscript(subscript) => {
                         if fold(&subscript.slice).is_some() {
@@ -510,9 +510,9 @@ impl<'b> Visitor<'b> for Walker<'_> {
                         if let Some(path) = self.names.path(expr) {
                             let of = self.names.path(&subscript.value);
                             self.check_reference(range, &path, of.as_deref());
-                            self.check_held(range, &path);
+                            self.check_restricted_use(range, &path);
                             if let Some(of) = &of {
-                                self.allow_held_entry(&subscript.value, of, &subscript.slice);
+                                self.allow_stack_entry(&subscript.value, of, &subscript.slice);
                             }
                             if of.is_some_and(|of| of == "sys.modules")
                                 && self.names_test_module(&subscript.slice)

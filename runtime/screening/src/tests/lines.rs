@@ -139,7 +139,7 @@ fn own_runner_rules_are_off_if_pytest_judges() {
             before: &before,
             owned: &owned,
             judged_by_pytest,
-            screened: &screened,
+            is_screened: &screened,
         };
         screen(&input).unwrap().findings.len()
     };

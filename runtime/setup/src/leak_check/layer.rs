@@ -180,7 +180,7 @@ impl LayerFindings {
             None => BTreeMap::new(),
         };
         let labelled = build_secrets(task, &hidden, &source, policy)?;
-        let unmatched = unmatched(handle, task, &workdir).await?;
+        let unmatched = find_unmatched_paths(handle, task, &workdir).await?;
         let found = Self::search_secrets(handle, task, labelled, vec![workdir]).await?;
         Ok(Self { unmatched, ..found })
     }
@@ -238,7 +238,7 @@ impl LayerFindings {
             leak_check.unseen.add(&reply);
         }
         if leak_check.leaks.iter().any(|leak| leak_check.host_path(task, leak).is_some()) {
-            leak_check.decoys = decoys(&policy.host.skip, policy.host.decoys);
+            leak_check.decoys = select_decoys(&policy.host.skip, policy.host.decoys);
         }
         Ok(leak_check)
     }
@@ -363,7 +363,7 @@ fn compiled_copies(path: &RawPath) -> Vec<RawPath> {
 /// Returns `count` host directories that contain Python code, selected by the hashes of their
 /// paths. The selection is the same for every task, so that an agent learns nothing from comparing
 /// the hidden paths of two tasks.
-fn decoys(skip: &[String], count: usize) -> Vec<RawPath> {
+fn select_decoys(skip: &[String], count: usize) -> Vec<RawPath> {
     let mut found = Vec::new();
     let mut open = host_base::visible_folders();
     let hidden = host_base::hidden_folders();
@@ -392,7 +392,7 @@ fn decoys(skip: &[String], count: usize) -> Vec<RawPath> {
 
 /// Returns hidden paths that exist neither in the environment nor in one of the task's patches.
 /// Most such paths contain typing errors, which leave the intended files visible to the agent.
-async fn unmatched(
+async fn find_unmatched_paths(
     handle: &SandboxHandle,
     task: &Task,
     workdir: &RawPath,

@@ -50,7 +50,7 @@ pub(super) async fn search(handle: &SandboxHandle, task: &Task) -> Result<Vec<Le
             leaks.push(Leak::secret(LeakKind::EngineSocket, socket, what));
         }
     }
-    for home in homes(handle).await? {
+    for home in home_dirs(handle).await? {
         for file in &policy.home_files {
             let path = format!("{home}/{file}");
             if exists(handle, &path).await? {
@@ -64,7 +64,7 @@ pub(super) async fn search(handle: &SandboxHandle, task: &Task) -> Result<Vec<Le
     Ok(leaks)
 }
 
-async fn homes(handle: &SandboxHandle) -> Result<Vec<String>, Fault> {
+async fn home_dirs(handle: &SandboxHandle) -> Result<Vec<String>, Fault> {
     let mut homes = vec!["/root".to_owned()];
     if exists(handle, "/home").await? {
         let entries = handle.list(&"/home".into()).await;

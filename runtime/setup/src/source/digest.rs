@@ -8,7 +8,7 @@ use std::{
 
 use proctor_types::{Fault, Source, sha256_hex};
 
-use super::faults::{fault, io};
+use super::faults::{fault, io_fault};
 
 /// Entries with these names are not part of a source: they are history, or files that interpreters
 /// leave behind. Set-up removes them too.
@@ -44,21 +44,21 @@ pub fn local_source_digest(source: &Source, base_dir: &Path) -> Option<String> {
 }
 
 fn collect(root: &Path, folder: &Path, out: &mut Vec<(Vec<u8>, String)>) -> Result<(), Fault> {
-    for entry in fs::read_dir(folder).map_err(|error| io(folder, &error))? {
-        let entry = entry.map_err(|error| io(folder, &error))?;
+    for entry in fs::read_dir(folder).map_err(|error| io_fault(folder, &error))? {
+        let entry = entry.map_err(|error| io_fault(folder, &error))?;
         if IGNORED_NAMES.iter().any(|name| entry.file_name() == *name) {
             continue;
         }
         let path = entry.path();
         let name = path.strip_prefix(root).unwrap_or(&path).as_os_str().as_bytes().to_vec();
-        let meta = fs::symlink_metadata(&path).map_err(|error| io(&path, &error))?;
+        let meta = fs::symlink_metadata(&path).map_err(|error| io_fault(&path, &error))?;
         if meta.is_dir() {
             collect(root, &path, out)?;
         } else if meta.is_symlink() {
-            let target = fs::read_link(&path).map_err(|error| io(&path, &error))?;
+            let target = fs::read_link(&path).map_err(|error| io_fault(&path, &error))?;
             out.push((name, format!("link {target:?}")));
         } else if meta.is_file() {
-            let bytes = fs::read(&path).map_err(|error| io(&path, &error))?;
+            let bytes = fs::read(&path).map_err(|error| io_fault(&path, &error))?;
             let executable = meta.permissions().mode() & 0o111 != 0;
             out.push((name, format!("file {executable} {}", sha256_hex(&bytes))));
         }

@@ -8,6 +8,6 @@ pub(super) fn fault(what: impl Into<String>) -> Fault {
     Fault::new(Layer::Environment, what)
 }
 
-pub(super) fn io(path: &Path, error: &std::io::Error) -> Fault {
+pub(super) fn io_fault(path: &Path, error: &std::io::Error) -> Fault {
     fault(format!("{}: {error}", path.display())).cause(Cause::from_io_error(error))
 }

@@ -11,7 +11,7 @@ use proctor_types::{Cause, Fault, Source, sha256_hex};
 
 use super::{
     digest,
-    faults::{fault, io},
+    faults::{fault, io_fault},
     git, unpack,
 };
 
@@ -42,18 +42,18 @@ impl Sources {
             Source::Path { path } => {
                 let folder = base_dir.join(path);
                 let folder = fs::canonicalize(&folder).map_err(|error| {
-                    io(&folder, &error)
+                    io_fault(&folder, &error)
                         .context("source folder")
                         .hint("relative paths are resolved against the folder of the task's file")
                 })?;
                 let found = folder.clone();
-                let digest = blocking(move || digest::folder_digest(&found)).await?;
+                let digest = run_blocking(move || digest::folder_digest(&found)).await?;
                 Ok(tree(folder, digest))
             }
             Source::Archive { archive, sha256 } => {
                 let file = base_dir.join(archive);
-                let bytes =
-                    fs::read(&file).map_err(|error| io(&file, &error).context("source archive"))?;
+                let bytes = fs::read(&file)
+                    .map_err(|error| io_fault(&file, &error).context("source archive"))?;
                 let found = sha256_hex(&bytes);
                 check_checksum(
                     &file.display().to_string(),
@@ -76,7 +76,7 @@ impl Sources {
                 if !folder.is_dir() {
                     let parent = self.create_cache_folder("trees")?;
                     let fresh =
-                        tempfile::tempdir_in(&parent).map_err(|error| io(&parent, &error))?;
+                        tempfile::tempdir_in(&parent).map_err(|error| io_fault(&parent, &error))?;
                     git::checkout(url, commit, base_dir, fresh.path()).await?;
                     move_into_place(fresh, &folder)?;
                 }
@@ -96,9 +96,9 @@ impl Sources {
         }
         let bytes = Pypi::from_env()?.download_sdist(name, version, sha256).await?;
         check_checksum(&format!("{name} {version}"), sha256, &sha256_hex(&bytes))?;
-        let fresh = tempfile::NamedTempFile::new_in(&parent).map_err(|e| io(&parent, &e))?;
-        fs::write(fresh.path(), &bytes).map_err(|error| io(fresh.path(), &error))?;
-        fresh.persist(&kept).map_err(|error| io(&kept, &error.error))?;
+        let fresh = tempfile::NamedTempFile::new_in(&parent).map_err(|e| io_fault(&parent, &e))?;
+        fs::write(fresh.path(), &bytes).map_err(|error| io_fault(fresh.path(), &error))?;
+        fresh.persist(&kept).map_err(|error| io_fault(&kept, &error.error))?;
         Ok(bytes)
     }
 
@@ -106,9 +106,9 @@ impl Sources {
         let folder = self.tree_folder(&digest);
         if !folder.is_dir() {
             let parent = self.create_cache_folder("trees")?;
-            let fresh = tempfile::tempdir_in(&parent).map_err(|error| io(&parent, &error))?;
+            let fresh = tempfile::tempdir_in(&parent).map_err(|error| io_fault(&parent, &error))?;
             let to = fresh.path().to_path_buf();
-            blocking(move || unpack::unpack_tar_gz(&bytes, &to)).await?;
+            run_blocking(move || unpack::unpack_tar_gz(&bytes, &to)).await?;
             move_into_place(fresh, &folder)?;
         }
         Ok(tree(folder, digest))
@@ -120,8 +120,8 @@ impl Sources {
 
     fn create_cache_folder(&self, name: &str) -> Result<PathBuf, Fault> {
         let folder = self.cache.join(name);
-        fs::create_dir_all(&folder).map_err(|error| io(&folder, &error))?;
-        fs::canonicalize(&folder).map_err(|error| io(&folder, &error))
+        fs::create_dir_all(&folder).map_err(|error| io_fault(&folder, &error))?;
+        fs::canonicalize(&folder).map_err(|error| io_fault(&folder, &error))
     }
 }
 
@@ -130,7 +130,7 @@ fn move_into_place(fresh: tempfile::TempDir, folder: &Path) -> Result<(), Fault>
     use std::os::unix::fs::PermissionsExt;
     // A temporary directory is private by default, but sandbox users must be able to read the tree.
     fs::set_permissions(fresh.path(), fs::Permissions::from_mode(0o755))
-        .map_err(|error| io(fresh.path(), &error))?;
+        .map_err(|error| io_fault(fresh.path(), &error))?;
     match fs::rename(fresh.path(), folder) {
         Ok(()) => {
             // The directory has been moved. `keep` only disables the removal of the temporary path.
@@ -138,7 +138,7 @@ fn move_into_place(fresh: tempfile::TempDir, folder: &Path) -> Result<(), Fault>
             Ok(())
         }
         Err(_) if folder.is_dir() => Ok(()),
-        Err(error) => Err(io(folder, &error)),
+        Err(error) => Err(io_fault(folder, &error)),
     }
 }
 
@@ -158,7 +158,7 @@ fn check_checksum(what: &str, wanted: &str, found: &str) -> Result<(), Fault> {
 }
 
 /// Runs blocking file operations off the async threads.
-async fn blocking<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
 ) -> Result<T, Fault> {
     tokio::task::spawn_blocking(work)

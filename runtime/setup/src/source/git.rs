@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Stdio};
 use proctor_types::Fault;
 use tokio::process::Command;
 
-use super::faults::{fault, io};
+use super::faults::{fault, io_fault};
 
 /// Checks out `commit` into the empty directory `into` and removes the history.
 ///
@@ -37,7 +37,7 @@ pub(super) async fn checkout(
         return Err(fault(format!("{url}: expected commit {commit}, got {}", found.trim())));
     }
     let history = into.join(".git");
-    fs::remove_dir_all(&history).map_err(|error| io(&history, &error))
+    fs::remove_dir_all(&history).map_err(|error| io_fault(&history, &error))
 }
 
 async fn git(cwd: &Path, args: &[&str]) -> Result<String, Fault> {

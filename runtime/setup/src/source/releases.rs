@@ -67,7 +67,7 @@ fn missing_release_fault(files: &[IndexFile], name: &str, version: &str) -> Faul
         return missing(what, from_git.into());
     }
     let wanted = parse_version(version).unwrap_or_default();
-    let hint = match nearest(&releases, &wanted) {
+    let hint = match nearest_release(&releases, &wanted) {
         Some(near) if near != *newest => {
             format!("did you mean {name}=={near}? The newest is {name}=={newest}")
         }
@@ -89,7 +89,7 @@ fn releases<'a>(files: &'a [IndexFile], name: &str) -> Vec<(Vec<u64>, &'a str)> 
 
 /// Returns the newest of the releases that have the most leading numbers in common with `wanted`.
 /// Returns `None` if no release has any in common.
-fn nearest<'a>(releases: &[(Vec<u64>, &'a str)], wanted: &[u64]) -> Option<&'a str> {
+fn nearest_release<'a>(releases: &[(Vec<u64>, &'a str)], wanted: &[u64]) -> Option<&'a str> {
     let common = |numbers: &[u64]| numbers.iter().zip(wanted).take_while(|(a, b)| a == b).count();
     let same = |numbers: &[u64]| numbers == wanted;
     let found = releases.iter().max_by_key(|(numbers, _)| (same(numbers), common(numbers)));

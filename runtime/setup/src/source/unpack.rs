@@ -8,7 +8,7 @@ use std::{
 use flate2::read::GzDecoder;
 use proctor_types::Fault;
 
-use super::faults::{fault, io};
+use super::faults::{fault, io_fault};
 
 /// Maximum number of unpacked bytes. A larger archive is treated as a decompression bomb.
 const BYTE_LIMIT: u64 = 2 << 30;
@@ -19,7 +19,7 @@ const ENTRY_LIMIT: usize = 200_000;
 /// Rejects the whole archive if it contains paths or links that point outside the directory, or
 /// entries other than files, directories and links.
 pub(super) fn unpack_tar_gz(bytes: &[u8], to: &Path) -> Result<(), Fault> {
-    let staging = tempfile::tempdir_in(to).map_err(|error| io(to, &error))?;
+    let staging = tempfile::tempdir_in(to).map_err(|error| io_fault(to, &error))?;
     let mut archive = tar::Archive::new(GzDecoder::new(bytes));
     archive.set_preserve_permissions(false);
     let refuse = |what: String| fault(format!("invalid archive: {what}"));
@@ -58,10 +58,10 @@ pub(super) fn unpack_tar_gz(bytes: &[u8], to: &Path) -> Result<(), Fault> {
         }
     }
     let root = single_folder(staging.path()).unwrap_or_else(|| staging.path().to_path_buf());
-    for entry in fs::read_dir(&root).map_err(|error| io(&root, &error))? {
-        let entry = entry.map_err(|error| io(&root, &error))?;
+    for entry in fs::read_dir(&root).map_err(|error| io_fault(&root, &error))? {
+        let entry = entry.map_err(|error| io_fault(&root, &error))?;
         let target = to.join(entry.file_name());
-        fs::rename(entry.path(), &target).map_err(|error| io(&target, &error))?;
+        fs::rename(entry.path(), &target).map_err(|error| io_fault(&target, &error))?;
     }
     Ok(())
 }

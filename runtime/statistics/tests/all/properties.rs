@@ -15,17 +15,19 @@ fn differences(plus: usize, minus: usize, same: usize) -> Vec<Vec<f64>> {
 #[test]
 fn paired_bootstrap_of_one_attempt_equals_mcnemars_exact_test() {
     for (plus, minus) in [(6, 0), (0, 1), (5, 4), (9, 2), (7, 7)] {
-        let found = paired_bootstrap(&differences(plus, minus, 11), Scale::Share, 0.95).unwrap();
+        let found =
+            paired_bootstrap(&differences(plus, minus, 11), Scale::Proportion, 0.95).unwrap();
         let exact = mcnemar_exact(plus as u64, minus as u64);
         assert!((found.p_value - exact).abs() < 1e-12, "{plus} {minus}: {found:?}");
     }
     for (plus, minus) in [(20, 8), (60, 0), (300, 250)] {
-        let found = paired_bootstrap(&differences(plus, minus, 60), Scale::Share, 0.95).unwrap();
+        let found =
+            paired_bootstrap(&differences(plus, minus, 60), Scale::Proportion, 0.95).unwrap();
         let exact = mcnemar_exact(plus as u64, minus as u64);
         assert!((found.p_value / exact - 1.0).abs() < 1e-9, "{plus} {minus}: {found:?}");
     }
     // Far below what random draws could resolve, but never 0.
-    let found = paired_bootstrap(&differences(1500, 0, 0), Scale::Share, 0.95).unwrap();
+    let found = paired_bootstrap(&differences(1500, 0, 0), Scale::Proportion, 0.95).unwrap();
     assert!(found.p_value > 0.0 && found.p_value < 1e-300, "{found:?}");
 }
 
@@ -52,8 +54,8 @@ fn clustering_by_repository_widens_the_interval() {
     let rates = [0.4, -0.1, 0.5, 0.2, 0.3, -0.2, 0.1, 0.6, 0.0, 0.3, 0.2, 0.4];
     let tasks: Vec<Vec<f64>> = rates.iter().flat_map(|d| vec![vec![*d]; 10]).collect();
     let repositories: Vec<Vec<f64>> = rates.iter().map(|d| vec![*d; 10]).collect();
-    let by_task = paired_bootstrap(&tasks, Scale::Share, 0.95).unwrap();
-    let by_repository = paired_bootstrap(&repositories, Scale::Share, 0.95).unwrap();
+    let by_task = paired_bootstrap(&tasks, Scale::Proportion, 0.95).unwrap();
+    let by_repository = paired_bootstrap(&repositories, Scale::Proportion, 0.95).unwrap();
     assert!((by_task.difference - by_repository.difference).abs() < 1e-12);
     let width = |interval: Option<[f64; 2]>| interval.map(|[lower, upper]| upper - lower).unwrap();
     assert!(width(by_repository.interval) > 2.0 * width(by_task.interval));
@@ -75,14 +77,14 @@ fn attempts_at_one_task_do_not_count_as_tasks() {
 }
 
 #[test]
-fn intervals_of_shares_never_have_zero_width() {
+fn intervals_of_proportions_never_have_zero_width() {
     for values in [vec![1.0], vec![0.0; 3], vec![1.0; 12], vec![0.5; 40]] {
-        let [lower, upper] = mean_interval(&values, Scale::Share, 0.95).unwrap();
+        let [lower, upper] = mean_interval(&values, Scale::Proportion, 0.95).unwrap();
         assert!(lower < upper && lower >= 0.0 && upper <= 1.0, "{values:?}");
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         assert!(lower <= mean && mean <= upper, "{values:?}");
     }
-    let one = paired_bootstrap(&[vec![1.0, 1.0]], Scale::Share, 0.95).unwrap();
+    let one = paired_bootstrap(&[vec![1.0, 1.0]], Scale::Proportion, 0.95).unwrap();
     assert!(one.interval.unwrap()[0] < 0.0 && one.p_value == 1.0, "{one:?}");
     // One task carries no information about an amount.
     let one = paired_bootstrap(&[vec![900.0]], Scale::Amount, 0.95).unwrap();
@@ -95,7 +97,7 @@ fn float_noise_does_not_count_as_a_difference() {
     // Three tasks are better by a third and one is entirely worse: their sum is only a rounding
     // error.
     let tasks = [third, third, third, -1.0].map(|one| vec![one]);
-    let found = paired_bootstrap(&tasks, Scale::Share, CONFIDENCE_LEVEL).unwrap();
+    let found = paired_bootstrap(&tasks, Scale::Proportion, CONFIDENCE_LEVEL).unwrap();
     assert_eq!((found.difference, found.p_value), (0.0, 1.0));
     let needed = tasks_for_mean_difference(
         found.difference,
@@ -105,8 +107,8 @@ fn float_noise_does_not_count_as_a_difference() {
     );
     assert_eq!(needed, None);
     // The differences also cancel out within one cluster.
-    let found =
-        paired_bootstrap(&[tasks.concat(), vec![0.0]], Scale::Share, CONFIDENCE_LEVEL).unwrap();
+    let found = paired_bootstrap(&[tasks.concat(), vec![0.0]], Scale::Proportion, CONFIDENCE_LEVEL)
+        .unwrap();
     assert_eq!((found.difference, found.p_value, found.differing), (0.0, 1.0, 0.0));
     // The mean cost of the same responses, summed in another order.
     let (one, other): (f64, f64) = (0.1 + 0.2 + 0.3, 0.3 + 0.2 + 0.1);
@@ -127,7 +129,7 @@ fn float_noise_does_not_count_as_a_difference() {
 
 #[test]
 fn interval_of_two_tasks_has_nonzero_width() {
-    for scale in [Scale::Share, Scale::Amount] {
+    for scale in [Scale::Proportion, Scale::Amount] {
         for values in [[1.0, 1.0], [0.25, 0.25], [-0.5, -0.5]] {
             let clusters = values.map(|one| vec![one]);
             let found = paired_bootstrap(&clusters, scale, CONFIDENCE_LEVEL).unwrap();
@@ -144,14 +146,14 @@ fn interval_of_two_tasks_has_nonzero_width() {
 fn sixteen_tasks_distinguish_one_arm_of_thirty_three() {
     // 33 arms form 528 pairs. In 32 of these pairs, the arms differ on every task.
     let clusters: Vec<Vec<f64>> = vec![vec![1.0]; 16];
-    let found = paired_bootstrap(&clusters, Scale::Share, CONFIDENCE_LEVEL).unwrap();
+    let found = paired_bootstrap(&clusters, Scale::Proportion, CONFIDENCE_LEVEL).unwrap();
     assert_eq!(found.p_value, 2.0 / 65536.0);
     let mut values = vec![1.0; 496];
     values.extend([found.p_value; 32]);
     let adjusted = holm(&values)[527];
     assert!(adjusted < ALPHA, "{adjusted}");
     let alpha = ALPHA * found.p_value / adjusted;
-    let [lower, upper] = adjusted_interval(&clusters, Scale::Share, &found, alpha).unwrap();
+    let [lower, upper] = adjusted_interval(&clusters, Scale::Proportion, &found, alpha).unwrap();
     assert!(lower > 0.0 && upper == 1.0, "{lower} {upper}");
 }
 
@@ -160,7 +162,7 @@ fn interval_excludes_zero_if_and_only_if_the_test_is_significant() {
     let mut rng = fastrand::Rng::with_seed(9);
     for round in 0..400 {
         let tasks = rng.usize(1..40);
-        let scale = if round % 2 == 0 { Scale::Share } else { Scale::Amount };
+        let scale = if round % 2 == 0 { Scale::Proportion } else { Scale::Amount };
         let shift = rng.f64() - 0.5;
         let clusters: Vec<Vec<f64>> =
             (0..tasks).map(|_| vec![((rng.f64() - 0.5 + shift) * 3.0).round() / 3.0]).collect();

@@ -142,7 +142,7 @@ fn sign_flip_matches_scipy_permutation_test() {
     for row in reference_rows("signs") {
         let clusters: Vec<Vec<f64>> =
             numbers(&row["values"]).into_iter().map(|value| vec![value]).collect();
-        let found = paired_bootstrap(&clusters, Scale::Share, 0.95).unwrap();
+        let found = paired_bootstrap(&clusters, Scale::Proportion, 0.95).unwrap();
         assert_near(found.p_value, &row["p"], &row);
         assert_near(found.p_value, &row["scipy"], &row);
     }

@@ -33,10 +33,10 @@ pub(crate) fn budget_charts(report: &Report, arms: &NumberedArms<'_>) -> Vec<Bud
     };
     let budget = |kind: UsageKind| {
         let curves = budget_curves(report, &study, kind);
-        let most = curves.iter().map(|curve| curve.most).reduce(f64::max)?;
+        let most = curves.iter().map(|curve| curve.highest_usage).reduce(f64::max)?;
         let axis = Axis::up_to(most);
         let top =
-            curves.iter().map(|curve| curve.resolved_share(f64::INFINITY)).fold(0.0, f64::max);
+            curves.iter().map(|curve| curve.resolved_fraction(f64::INFINITY)).fold(0.0, f64::max);
         let y_axis = Axis::up_to(top);
         let word = move |value: f64| match kind {
             UsageKind::Steps => format!("{value:.0}"),
@@ -61,7 +61,7 @@ pub(crate) fn budget_charts(report: &Report, arms: &NumberedArms<'_>) -> Vec<Bud
             let chosen = chosen.filter(|(index, _)| index % every == 0 || *index == last);
             let points: Vec<(f64, f64)> = chosen
                 .map(|(_, used)| {
-                    (axis.position(*used), y_axis.position_from_top(curve.resolved_share(*used)))
+                    (axis.position(*used), y_axis.position_from_top(curve.resolved_fraction(*used)))
                 })
                 .collect();
             Line {
@@ -92,7 +92,7 @@ pub(crate) fn budget_charts(report: &Report, arms: &NumberedArms<'_>) -> Vec<Bud
                 .map(|at| {
                     (
                         word(at),
-                        curves.iter().map(|curve| percent(curve.resolved_share(at))).collect(),
+                        curves.iter().map(|curve| percent(curve.resolved_fraction(at))).collect(),
                     )
                 })
                 .collect(),

@@ -298,9 +298,9 @@ fn arm_rows<'a>(
                 report: arm,
                 scaffold: known.map_or("", |arm| arm.scaffold.as_str()),
                 model: known.and_then(|arm| arm.model.as_ref()).map_or("", |model| &model.name),
-                has_steps: arm.has_steps(),
-                has_tokens: arm.has_tokens(),
-                is_timed: arm.has_durations(),
+                has_steps: arm.steps_known(),
+                has_tokens: arm.token_counts_known(),
+                is_timed: arm.durations_known(),
                 cost_each: each.cost_usd.map_or_else(String::new, |cost| dollars(cost.value)),
                 tokens_each: each
                     .tokens

@@ -62,11 +62,13 @@ pub fn find_divergence(all: &[&[StepRow]]) -> Divergence {
     };
     let same = |at: &usize| -> bool {
         let row = &first[*at];
-        others.iter().all(|other| other.get(*at).is_some_and(|one| one.act == row.act))
+        others
+            .iter()
+            .all(|other| other.get(*at).is_some_and(|one| one.action_hash == row.action_hash))
     };
     let alike = (0..first.len()).take_while(same).count();
     let saw = (0..alike)
-        .find(|at| others.iter().any(|other| other[*at].seen != first[*at].seen))
+        .find(|at| others.iter().any(|other| other[*at].result_hash != first[*at].result_hash))
         .map(|at| at + 1);
     Divergence { alike, saw, never: all.iter().all(|one| one.len() == alike) }
 }
@@ -95,8 +97,11 @@ mod tests {
     use super::*;
 
     fn rows(acts: &[u64], seen: &[u64]) -> Vec<StepRow> {
-        let row =
-            |(act, seen): (&u64, &u64)| StepRow { act: *act, seen: *seen, ..StepRow::default() };
+        let row = |(act, seen): (&u64, &u64)| StepRow {
+            action_hash: *act,
+            result_hash: *seen,
+            ..StepRow::default()
+        };
         acts.iter().zip(seen).map(row).collect()
     }
 

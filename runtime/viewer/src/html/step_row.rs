@@ -37,7 +37,7 @@ pub struct StepRow {
     /// Hashes of the step's actions and of the results that it received. If two steps have equal
     /// hashes, their actions or results are the same.
     #[serde(skip)]
-    pub act: u64,
+    pub action_hash: u64,
     #[serde(skip)]
-    pub seen: u64,
+    pub result_hash: u64,
 }

@@ -47,10 +47,10 @@ static TEMPLATES: LazyLock<Result<Environment<'static>, Error>> = LazyLock::new(
 /// # Errors
 /// Fails if a template refers to a name that does not exist. The values in `filling` cannot cause
 /// this.
-pub(crate) fn render_template(name: &str, filling: impl Serialize) -> Result<String, Error> {
+pub(crate) fn render_template(name: &str, values: impl Serialize) -> Result<String, Error> {
     let templates =
         TEMPLATES.as_ref().map_err(|error| Error::new(error.kind(), error.to_string()))?;
-    templates.get_template(name)?.render(Serde(filling))
+    templates.get_template(name)?.render(Serde(values))
 }
 
 fn environment() -> Result<Environment<'static>, Error> {

@@ -1,6 +1,6 @@
 //! Results by task and arm: a strip of tiles for each arm, and a table with the same data.
 
-use proctor_report::{Grid, Report, TaskReport, build_grid, cell_text, resolved_share};
+use proctor_report::{Grid, Report, TaskReport, build_grid, cell_text, resolved_fraction};
 use proctor_types::plural;
 use serde::Serialize;
 
@@ -105,7 +105,7 @@ fn cell_class(trials: &[&TaskReport]) -> &'static str {
     if trials.iter().any(|trial| trial.resolved.is_none()) {
         return "unknown";
     }
-    match resolved_share(trials) {
+    match resolved_fraction(trials) {
         None => "",
         Some(share) if share >= 1.0 => "all",
         Some(share) if share > 0.0 => "some",
@@ -124,7 +124,7 @@ fn tiles(grid: &Grid<'_>, arm: usize) -> Vec<Tile> {
     for (index, row) in grid.rows.iter().enumerate() {
         let Some(trials) = row.cells.get(arm).filter(|trials| !trials.is_empty()) else { continue };
         let (y, height, tone) =
-            match (cell_class(trials), resolved_share(trials).unwrap_or_default()) {
+            match (cell_class(trials), resolved_fraction(trials).unwrap_or_default()) {
                 ("unknown", _) => (1.0, HEIGHT - 2.0, "open"),
                 (_, share) if share <= 0.0 => continue,
                 (_, share) => {

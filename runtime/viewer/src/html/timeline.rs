@@ -116,13 +116,13 @@ struct Line {
 }
 
 /// Builds the chart. Returns `None` if there are no steps.
-pub(crate) fn timeline(rows: &[StepRow], caps: &[ChartLimit]) -> Option<Timeline> {
+pub(crate) fn timeline(rows: &[StepRow], limits: &[ChartLimit]) -> Option<Timeline> {
     let (first, last) = (rows.first()?, rows.last()?);
     let (begin, end) = (first.at.min(last.at), last.at + last.seconds);
     let whole = (end - begin).max(1e-3);
     let x =
         |at: f64| round_to_tenth(LEFT + (RIGHT - LEFT) * ((at - begin) / whole).clamp(0.0, 1.0));
-    let mut lines: Vec<Line> = caps
+    let mut lines: Vec<Line> = limits
         .iter()
         .filter(|cap| cap.most > 0.0)
         .enumerate()
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn line_of_a_reached_limit_ends_at_the_top() {
+    fn line_ends_at_the_top_if_the_limit_is_reached() {
         let caps = [
             ChartLimit { kind: ChartLimitKind::Steps, most: 10.0 },
             ChartLimit { kind: ChartLimitKind::InputTokens, most: 4000.0 },
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn timeline_of_long_trials_stays_small_and_inside() {
+    fn timeline_of_a_long_trial_stays_small_and_within_bounds() {
         let caps =
             [ChartLimitKind::Steps, ChartLimitKind::WallSeconds, ChartLimitKind::TotalTokens]
                 .map(|kind| ChartLimit { kind, most: 5_000.0 });

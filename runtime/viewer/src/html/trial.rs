@@ -123,7 +123,7 @@ pub struct Trial {
     pub limits: Vec<String>,
     /// The limits that the chart can show.
     #[serde(skip)]
-    pub caps: Vec<ChartLimit>,
+    pub chart_limits: Vec<ChartLimit>,
     /// The address of the page that shows the task's trials side by side, relative to the root.
     /// Empty if there is only one trial.
     pub beside: String,
@@ -221,7 +221,7 @@ pub fn render_trial(
             &steps[steps.len() - MAX_ROWS_PER_END..],
         ),
     };
-    let (timeline, ways) = (timeline(steps, &trial.caps), step_links(steps, 0));
+    let (timeline, ways) = (timeline(steps, &trial.chart_limits), step_links(steps, 0));
     let filling =
         TrialContext { trial, links, patch, gold, timeline, first, left_out, last, ways, live };
     render_template("trial.html", filling)

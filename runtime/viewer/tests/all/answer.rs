@@ -44,7 +44,7 @@ fn trial(arm: &Arm, task: usize, resolved: Option<bool>, cost_usd: f64) -> Trial
         attempt: 1,
         outcome: Some(Outcome { spent, ..Outcome::from_ending(1, Ending::Submitted) }),
         earlier: EarlierTries::default(),
-        unasked: false,
+        grading_not_requested: false,
         verdict: resolved.map(|resolved| Verdict {
             schema_version: 1,
             task: id,
@@ -65,7 +65,7 @@ fn trial(arm: &Arm, task: usize, resolved: Option<bool>, cost_usd: f64) -> Trial
         }),
         patch_bytes: Some(10),
         damage: vec![],
-        single: None,
+        single_shot: None,
         facts: TaskFacts::default(),
     }
 }

@@ -68,7 +68,7 @@ fn trial(arm: &Arm, task: usize, passed: Option<f64>) -> TrialResult {
             ..Outcome::from_ending(1, ending)
         }),
         earlier: EarlierTries::default(),
-        unasked: false,
+        grading_not_requested: false,
         verdict: passed.map(|rate| Verdict {
             schema_version: 1,
             task: id,
@@ -100,7 +100,7 @@ fn trial(arm: &Arm, task: usize, passed: Option<f64>) -> TrialResult {
         }),
         patch_bytes: Some(10),
         damage: vec![hostile_name("damage")],
-        single: None,
+        single_shot: None,
         facts: TaskFacts {
             repo: Some(hostile_name(&format!("repo-{}", task % 2))),
             level: Some(1 + task as u32 % 2),

@@ -34,7 +34,7 @@ fn all_pages() -> Vec<String> {
         evidence: vec![(text.clone(), text.clone(), vec![2])],
         steps: vec![StepRow { number: 1, ..StepRow::default() }, row.clone()],
         limits: vec![text.clone()],
-        caps: vec![ChartLimit { kind: ChartLimitKind::Steps, most: 4.0 }],
+        chart_limits: vec![ChartLimit { kind: ChartLimitKind::Steps, most: 4.0 }],
         beside: "beside/a".into(),
         tests: vec![TestLine {
             kind: "F2P",
@@ -142,8 +142,10 @@ fn all_pages() -> Vec<String> {
         steps: told.steps.clone(),
         at: Some(whole.clone()),
     };
-    let other =
-        TrialColumn { steps: vec![StepRow { act: 5, ..told.steps[1].clone() }], ..side.clone() };
+    let other = TrialColumn {
+        steps: vec![StepRow { action_hash: 5, ..told.steps[1].clone() }],
+        ..side.clone()
+    };
     let choice = TrialChoice { value: text.clone(), name: text.clone(), shown: true };
     let hit = Hit {
         trial: text.clone(),

@@ -50,7 +50,7 @@ fn launch() -> io::Result<i32> {
     let mut socket = UnixStream::from(fcntl_dupfd_cloexec(stdin(), 3)?);
     let null = fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
     dup2_stdin(&null)?;
-    let plan = read_plan(&mut socket)?;
+    let plan = read_layout(&mut socket)?;
     // If memory runs out, the kernel should kill sandboxes before the machine's own programs, and
     // commands before the agent. Commands set their own score when they start.
     let _ = fs::write("/proc/self/oom_score_adj", "500");
@@ -164,7 +164,7 @@ fn watch(first: Pid, channel: &UnixStream) -> io::Result<i32> {
     Ok(status.and_then(|(_, status)| status.exit_status()).unwrap_or(1))
 }
 
-fn read_plan(socket: &mut UnixStream) -> io::Result<SandboxLayout> {
+fn read_layout(socket: &mut UnixStream) -> io::Result<SandboxLayout> {
     let mut length = [0; 4];
     socket.read_exact(&mut length)?;
     let length = u32::from_be_bytes(length) as usize;

@@ -198,14 +198,14 @@ fn mount_options(text: &str) -> Result<CString, Failure> {
     CString::new(text).map_err(io::Error::from).context("write mount options")
 }
 
-fn clone_read_only(from: &Path, and: u64) -> io::Result<OwnedFd> {
+fn clone_read_only(from: &Path, extra_attributes: u64) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE;
     let tree = open_tree(CWD, from, flags)?;
     sys::set_mount_attributes(
         tree.as_fd(),
-        libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | and,
+        libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | extra_attributes,
     )?;
     Ok(tree)
 }

@@ -29,9 +29,9 @@ pub struct AnchoredPath {
 #[derive(Debug, Clone, Copy)]
 pub enum Parents {
     /// They must exist.
-    There,
+    MustExist,
     /// Missing parents are created. They belong to the given owner, or else to the agent's user.
-    Made(Option<(Uid, Gid)>),
+    Create(Option<(Uid, Gid)>),
 }
 
 /// A directory to start from, and whether paths must stay below it.
@@ -108,8 +108,8 @@ impl Root {
             return Err(refuse(RefusalKind::BadRequest, "does not name a file"));
         };
         let folder = match parents {
-            Parents::Made(owner) => self.open_or_create(&parts, owner),
-            Parents::There => self.open_folder(&parts.join(&b'/')),
+            Parents::Create(owner) => self.open_or_create(&parts, owner),
+            Parents::MustExist => self.open_folder(&parts.join(&b'/')),
         };
         let folder = folder.map_err(|error| match error {
             Errno::XDEV => refuse(RefusalKind::Outside, "leads outside its folder"),

@@ -88,8 +88,8 @@ fn expect_regular(stat: &Stat, path: &RawPath) -> Result<(), Refusal> {
 pub fn write(server: &Server, stream: &Stream, request: &WriteRequest) -> Result<Reply, Refusal> {
     let (path, beneath) = (&request.path, request.beneath.as_ref());
     let parents = match request.parents {
-        true => Parents::Made(resolve_owner(request.owner.as_deref())?),
-        false => Parents::There,
+        true => Parents::Create(resolve_owner(request.owner.as_deref())?),
+        false => Parents::MustExist,
     };
     if request.symlink {
         let place = locate(path, beneath, parents)?;
@@ -205,7 +205,7 @@ fn resolve_owner(owner: Option<&str>) -> Result<Option<(Uid, Gid)>, Refusal> {
 pub fn create_folder(request: &CreateDirRequest) -> Result<Reply, Refusal> {
     let refused = |error| from_errno(error, &request.path);
     let owner = resolve_owner(request.owner.as_deref())?;
-    let parents = Parents::Made(owner);
+    let parents = Parents::Create(owner);
     let place = locate(&request.path, request.beneath.as_ref(), parents)?;
     let made = match mkdirat(&place.folder, &place.name[..], Mode::from_raw_mode(0o700)) {
         Ok(()) => true,

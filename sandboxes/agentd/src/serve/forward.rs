@@ -57,7 +57,12 @@ fn accept(server: &Arc<Server>, port: u16, connection: TcpStream) -> io::Result<
     }
     let own = Arc::clone(server);
     let forwarding = thread::Builder::new().stack_size(256 << 10).spawn(move || {
-        let mut forward = Forward { out: true, into: true, pending: Vec::new(), connection };
+        let mut forward = Forward {
+            reads_connection: true,
+            writes_connection: true,
+            pending: Vec::new(),
+            connection,
+        };
         let answer = match forward.run(&own, &stream) {
             Ok(()) => Ok(Reply::Done),
             Err(error) => Err(from_errno(error, "forwarded connection")),
@@ -72,8 +77,8 @@ fn accept(server: &Arc<Server>, port: u16, connection: TcpStream) -> io::Result<
 struct Forward {
     connection: TcpStream,
     /// Whether more data may arrive from the connection for the host.
-    out: bool,
-    into: bool,
+    reads_connection: bool,
+    writes_connection: bool,
     pending: Vec<u8>,
 }
 
@@ -88,22 +93,22 @@ impl Forward {
             if stream.is_cancelled() {
                 return Err(Errno::CANCELED);
             }
-            while self.into && self.pending.is_empty() {
+            while self.writes_connection && self.pending.is_empty() {
                 match stream.take_input(&server.outbox) {
                     Input::Bytes(bytes) => self.pending = bytes,
                     Input::Nothing => break,
                     Input::Ended => {
-                        self.into = false;
+                        self.writes_connection = false;
                         let _ = self.connection.shutdown(Shutdown::Write);
                     }
                 }
             }
-            if !self.out && !self.into {
+            if !self.reads_connection && !self.writes_connection {
                 return Ok(());
             }
             let mut wanted = PollFlags::empty();
             let credit = stream.credit().min(CHUNK_BYTES as u64) as usize;
-            if self.out && credit > 0 {
+            if self.reads_connection && credit > 0 {
                 wanted |= PollFlags::IN;
             }
             if !self.pending.is_empty() {
@@ -130,7 +135,7 @@ impl Forward {
             if wanted.contains(PollFlags::IN) {
                 match rustix::io::read(&fd, &mut buffer[..credit]) {
                     Ok(0) => {
-                        self.out = false;
+                        self.reads_connection = false;
                         stream.send_end(&server.outbox, channel::STDOUT);
                     }
                     Ok(read) => stream.send(&server.outbox, channel::STDOUT, &buffer[..read]),

@@ -36,7 +36,7 @@ pub struct Outbox {
 struct Queue {
     bytes: Vec<u8>,
     writing: bool,
-    leaks: bool,
+    discards_frames: bool,
 }
 
 impl Outbox {
@@ -53,7 +53,7 @@ impl Outbox {
 
     pub fn send_bytes(&self, bytes: &[u8]) {
         let mut queue = self.lock();
-        if queue.leaks {
+        if queue.discards_frames {
             return;
         }
         // On an idle channel, write a short reply directly. Switching to the writer thread would
@@ -75,7 +75,7 @@ impl Outbox {
     /// Discards all frames sent from now on. The sandbox is about to be killed, and the host must
     /// not mistake a command that dies with it for one that ended by itself.
     pub fn discard_later_frames(&self) {
-        self.lock().leaks = true;
+        self.lock().discards_frames = true;
     }
 
     /// Sends a frame after [`Self::discard_later_frames`]. No other frame is sent after that call.

@@ -26,7 +26,7 @@ pub fn remove(
 ) -> Result<Reply, Refusal> {
     // Ignore trailing slashes: they refer to the directory itself.
     let end = path.as_bytes().iter().rposition(|&byte| byte != b'/').map_or(0, |at| at + 1);
-    let place = match locate(&RawPath::new(&path.as_bytes()[..end]), beneath, Parents::There) {
+    let place = match locate(&RawPath::new(&path.as_bytes()[..end]), beneath, Parents::MustExist) {
         Err(Refusal { why: RefusalKind::NotFound | RefusalKind::NotADirectory, .. }) => {
             return Ok(Reply::Done);
         }

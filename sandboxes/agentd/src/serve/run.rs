@@ -33,8 +33,8 @@ const DEATH_LIMIT: Duration = Duration::from_secs(10);
 
 /// Exit codes that a shell returns for a program that cannot be executed and for one that does not
 /// exist.
-const NOT_RUN: i32 = 126;
-const NOT_FOUND: i32 = 127;
+const EXIT_NOT_EXECUTABLE: i32 = 126;
+const EXIT_NOT_FOUND: i32 = 127;
 
 /// An output pipe of the command.
 struct OutputPipe {
@@ -43,7 +43,7 @@ struct OutputPipe {
     /// Set when the command exits: the number of bytes still in the pipe. Only these are read,
     /// because a daemon that keeps the pipe open may write forever, and its output is not the
     /// command's.
-    left: Option<u64>,
+    bytes_left: Option<u64>,
 }
 
 /// The command's input pipe.
@@ -55,8 +55,8 @@ struct InputPipe {
 struct RunningCommand<'a> {
     server: &'a Server,
     stream: &'a Stream,
-    outlets: Vec<OutputPipe>,
-    inlet: InputPipe,
+    output_pipes: Vec<OutputPipe>,
+    input_pipe: InputPipe,
     buffer: Vec<u8>,
 }
 
@@ -112,17 +112,17 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
         Err(error) => return report_start_failure(server, stream, program, &error, started),
     };
 
-    let outlet = |channel, pipe| OutputPipe { channel, pipe, left: None };
+    let outlet = |channel, pipe| OutputPipe { channel, pipe, bytes_left: None };
     let mut running = RunningCommand {
         server,
         stream,
-        outlets: vec![
+        output_pipes: vec![
             outlet(channel::STDOUT, Some(stdout_reader)),
             outlet(channel::STDERR, stderr_reader),
             outlet(channel::RESULTS, results_reader),
         ],
         // Without input, close the write end immediately. The command then needs no /dev/null.
-        inlet: InputPipe { pipe: request.stdin.then_some(stdin_writer), pending: Vec::new() },
+        input_pipe: InputPipe { pipe: request.stdin.then_some(stdin_writer), pending: Vec::new() },
         buffer: vec![0; CHUNK_BYTES],
     };
     let limit = request.time_limit_ms.map(Duration::from_millis);
@@ -252,25 +252,25 @@ fn report_start_failure(
     }
     let line = format!("agentd: {program}: {}\n", describe(errno));
     stream.send_all(&server.outbox, channel::STDERR, line.as_bytes())?;
-    let code = if errno == Errno::NOENT { NOT_FOUND } else { NOT_RUN };
+    let code = if errno == Errno::NOENT { EXIT_NOT_FOUND } else { EXIT_NOT_EXECUTABLE };
     let took_us = started.elapsed().as_micros() as u64;
     Ok(Reply::Exited(CommandExit { code: Some(code), took_us, ..CommandExit::default() }))
 }
 
 impl RunningCommand<'_> {
     fn is_drained(&self) -> bool {
-        self.outlets.iter().all(|outlet| outlet.pipe.is_none())
+        self.output_pipes.iter().all(|outlet| outlet.pipe.is_none())
     }
 
     fn close_input(&mut self) {
-        self.inlet = InputPipe { pipe: None, pending: Vec::new() };
+        self.input_pipe = InputPipe { pipe: None, pending: Vec::new() };
     }
 
     fn keep_buffered_output(&mut self) {
-        for index in 0..self.outlets.len() {
-            let Some(pipe) = &self.outlets[index].pipe else { continue };
+        for index in 0..self.output_pipes.len() {
+            let Some(pipe) = &self.output_pipes[index].pipe else { continue };
             let waiting = rustix::io::ioctl_fionread(pipe).unwrap_or(0);
-            self.outlets[index].left = Some(waiting);
+            self.output_pipes[index].bytes_left = Some(waiting);
             if waiting == 0 {
                 self.close(index);
             }
@@ -278,8 +278,8 @@ impl RunningCommand<'_> {
     }
 
     fn close(&mut self, index: usize) {
-        self.outlets[index].pipe = None;
-        self.stream.send_end(&self.server.outbox, self.outlets[index].channel);
+        self.output_pipes[index].pipe = None;
+        self.stream.send_end(&self.server.outbox, self.output_pipes[index].channel);
     }
 
     /// Waits for the command or the host, at most until `until`, and transfers available data.
@@ -288,13 +288,13 @@ impl RunningCommand<'_> {
         let credit = self.stream.credit();
         let mut fds = vec![PollFd::from_borrowed_fd(self.stream.wake_fd(), PollFlags::IN)];
         let mut readers = Vec::new();
-        for (index, outlet) in self.outlets.iter().enumerate() {
+        for (index, outlet) in self.output_pipes.iter().enumerate() {
             if let (Some(pipe), true) = (&outlet.pipe, credit > 0) {
                 fds.push(PollFd::new(pipe, PollFlags::IN));
                 readers.push(index);
             }
         }
-        if let (Some(pipe), false) = (&self.inlet.pipe, self.inlet.pending.is_empty()) {
+        if let (Some(pipe), false) = (&self.input_pipe.pipe, self.input_pipe.pending.is_empty()) {
             fds.push(PollFd::new(pipe, PollFlags::OUT));
         }
         let timeout = until.map(|at| {
@@ -319,10 +319,10 @@ impl RunningCommand<'_> {
     }
 
     fn read(&mut self, index: usize) {
-        let outlet = &mut self.outlets[index];
+        let outlet = &mut self.output_pipes[index];
         let Some(pipe) = &outlet.pipe else { return };
         let most =
-            self.stream.credit().min(outlet.left.unwrap_or(u64::MAX)).min(CHUNK_BYTES as u64);
+            self.stream.credit().min(outlet.bytes_left.unwrap_or(u64::MAX)).min(CHUNK_BYTES as u64);
         if most == 0 {
             return;
         }
@@ -330,28 +330,28 @@ impl RunningCommand<'_> {
             Ok(0) => self.close(index),
             Ok(read) => {
                 self.stream.send(&self.server.outbox, outlet.channel, &self.buffer[..read]);
-                if let Some(left) = &mut outlet.left {
+                if let Some(left) = &mut outlet.bytes_left {
                     *left = left.saturating_sub(read as u64);
                     if *left == 0 {
                         self.close(index);
                     }
                 }
             }
-            Err(Errno::AGAIN | Errno::INTR) if outlet.left.is_none() => {}
+            Err(Errno::AGAIN | Errno::INTR) if outlet.bytes_left.is_none() => {}
             Err(_) => self.close(index),
         }
     }
 
     fn fetch_input(&mut self) {
-        while self.inlet.pending.is_empty() {
+        while self.input_pipe.pending.is_empty() {
             match self.stream.take_input(&self.server.outbox) {
                 // The command does not read its input, so discard it. The host may send input
                 // anyway.
-                Input::Bytes(_) if self.inlet.pipe.is_none() => {}
-                Input::Bytes(bytes) => self.inlet.pending = bytes,
+                Input::Bytes(_) if self.input_pipe.pipe.is_none() => {}
+                Input::Bytes(bytes) => self.input_pipe.pending = bytes,
                 Input::Nothing => return,
                 Input::Ended => {
-                    self.inlet.pipe = None;
+                    self.input_pipe.pipe = None;
                     return;
                 }
             }
@@ -359,9 +359,9 @@ impl RunningCommand<'_> {
     }
 
     fn write_input(&mut self) {
-        let Some(pipe) = &self.inlet.pipe else { return };
-        match rustix::io::write(pipe, &self.inlet.pending) {
-            Ok(written) => drop(self.inlet.pending.drain(..written)),
+        let Some(pipe) = &self.input_pipe.pipe else { return };
+        match rustix::io::write(pipe, &self.input_pipe.pending) {
+            Ok(written) => drop(self.input_pipe.pending.drain(..written)),
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => self.close_input(),
         }

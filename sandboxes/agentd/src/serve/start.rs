@@ -22,9 +22,9 @@ const EXIT_START_FAILED: i32 = 70;
 /// is `Some`, first applies the hardening without the listed defences (usually none).
 ///
 /// Set-up lines, which are trusted, and tests use an agent without hardening over a pair of pipes.
-pub fn serve_stdio(leaks: Option<&Vec<Defence>>) -> i32 {
-    let without = leaks.map_or(&[][..], |without| without);
-    let harden = || match leaks {
+pub fn serve_stdio(disabled_defences: Option<&Vec<Defence>>) -> i32 {
+    let without = disabled_defences.map_or(&[][..], |without| without);
+    let harden = || match disabled_defences {
         Some(without) => hardening::apply(without).map(drop),
         // Even without hardening, prevent programs in the sandbox from tracing the agent or opening
         // its descriptors through /proc.

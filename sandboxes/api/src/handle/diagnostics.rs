@@ -33,8 +33,8 @@ pub enum Exhaustion {
 
 impl SandboxHandle {
     /// Sets the back end's diagnostics for this sandbox. Only the first call has an effect.
-    pub fn set_diagnostics(&self, witness: Arc<dyn FailureDiagnostics>) {
-        let _ = self.witness.set(witness);
+    pub fn set_diagnostics(&self, diagnostics: Arc<dyn FailureDiagnostics>) {
+        let _ = self.diagnostics.set(diagnostics);
     }
 
     /// If the sandbox's own content caused this fault, returns how. Call this method only once
@@ -43,7 +43,7 @@ impl SandboxHandle {
     /// Returns `None` for an infrastructure fault: the sandbox is gone and the kernel reports no
     /// reason, or the machine's disk is full.
     pub async fn diagnose_exhaustion(&self, fault: &Fault) -> Option<(Exhaustion, String)> {
-        let witness = self.witness.get();
+        let witness = self.diagnostics.get();
         match fault.origin {
             Origin::Elsewhere => None,
             Origin::Refusal => Some((Exhaustion::Refused, fault.what.clone())),

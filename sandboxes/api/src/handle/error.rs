@@ -7,7 +7,8 @@ use proctor_types::{Cause, Fault, Layer, Origin};
 use crate::wire::{Refusal, RefusalKind};
 
 /// The reason why the channel closes if the agent lets a command exceed its time limit.
-pub(super) const OVERDUE: &str = "the sandbox agent did not end a command at its time limit";
+pub(super) const TIME_LIMIT_IGNORED: &str =
+    "the sandbox agent did not end a command at its time limit";
 
 /// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +45,7 @@ impl SandboxError {
         match self {
             Self::Refused(refusal) if refusal.why == RefusalKind::NoSpace => Origin::FullDisk,
             Self::Refused(_) => Origin::Refusal,
-            Self::Broken { why } if why == OVERDUE => Origin::Overdue,
+            Self::Broken { why } if why == TIME_LIMIT_IGNORED => Origin::Overdue,
             Self::Broken { .. } => Origin::Gone,
         }
     }

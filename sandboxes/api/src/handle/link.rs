@@ -80,7 +80,7 @@ const CREDIT_LIMIT: usize = 1 << 40;
 pub struct SandboxHandle {
     pub(super) link: Arc<Link>,
     pub(super) accepted: tokio::sync::Mutex<mpsc::Receiver<IncomingConnection>>,
-    pub(super) witness: OnceLock<Arc<dyn FailureDiagnostics>>,
+    pub(super) diagnostics: OnceLock<Arc<dyn FailureDiagnostics>>,
     pub(super) written_paths: OnceLock<Arc<dyn WrittenPaths>>,
     pub(super) image_env: OnceLock<BTreeMap<String, String>>,
     pub(super) default_env: OnceLock<BTreeMap<String, String>>,
@@ -152,7 +152,15 @@ impl SandboxHandle {
         let accepted = tokio::sync::Mutex::new(accepted);
         let (witness, image_env) = (OnceLock::new(), OnceLock::new());
         let (written_paths, default_env) = (OnceLock::new(), OnceLock::new());
-        Ok(Arc::new(Self { link, accepted, witness, written_paths, image_env, default_env, tasks }))
+        Ok(Arc::new(Self {
+            link,
+            accepted,
+            diagnostics: witness,
+            written_paths,
+            image_env,
+            default_env,
+            tasks,
+        }))
     }
 
     /// Returns the counters kept on this side of the channel.

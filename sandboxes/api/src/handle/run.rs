@@ -8,7 +8,7 @@ use super::{
     SandboxError, SandboxHandle,
     call::{Call, Input},
     capture::Capture,
-    error::OVERDUE,
+    error::TIME_LIMIT_IGNORED,
     inbox::Event,
 };
 use crate::{
@@ -62,7 +62,7 @@ impl SandboxHandle {
                 Some(at) => match timeout_at(at, call.next_event(&mut input)).await {
                     Ok(event) => event?,
                     Err(_) => {
-                        return Err(call.close_with_error(OVERDUE));
+                        return Err(call.close_with_error(TIME_LIMIT_IGNORED));
                     }
                 },
             };

@@ -44,7 +44,9 @@ async fn agent_is_signalled(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn agent_settings_are_changed(fixture: &Fixture<'_>) -> Outcome {
-    fixture.needs("agent_identity").or_else(|skipped| match is_defence_disabled(fixture) {
+    fixture.skip_unless_enforced("agent_identity").or_else(|skipped| match is_defence_disabled(
+        fixture,
+    ) {
         true => Ok(()),
         false => Err(skipped),
     })?;
@@ -58,7 +60,7 @@ fn is_defence_disabled(fixture: &Fixture<'_>) -> bool {
 }
 
 async fn agent_user_is_taken_over(fixture: &Fixture<'_>) -> Outcome {
-    fixture.needs("agent_identity")?;
+    fixture.skip_unless_enforced("agent_identity")?;
     assert_no_breach(&fixture.handle, include_str!("programs/agent_user.py"), &[]).await?;
     let mut command = Command::shell("id -u");
     command.user = Some("65432".to_owned());

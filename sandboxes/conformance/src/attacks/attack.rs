@@ -19,7 +19,7 @@ pub struct Attack {
     pub name: &'static str,
     /// The attack succeeds if these defences are disabled in a native sandbox and Proctor runs as
     /// the machine's root. Empty if showing that would harm the machine.
-    pub undone_by: &'static [Defence],
+    pub prevented_by: &'static [Defence],
     pub(super) limits: fn() -> SandboxSpec,
     pub(super) body: Body,
 }
@@ -95,5 +95,5 @@ pub(super) async fn assert_responsive(handle: &SandboxHandle) -> Result<(), Chec
 
 /// Returns whether a defence is active in the sandbox.
 pub(super) fn is_defence_active(fixture: &crate::Fixture<'_>, defence: Defence) -> bool {
-    fixture.needs(defence.name()).is_ok()
+    fixture.skip_unless_enforced(defence.name()).is_ok()
 }

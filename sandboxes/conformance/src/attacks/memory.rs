@@ -21,7 +21,7 @@ pub fn attacks() -> Vec<Attack> {
 }
 
 async fn memory_is_exhausted(fixture: &Fixture<'_>) -> Outcome {
-    fixture.needs("memory")?;
+    fixture.skip_unless_enforced("memory")?;
     for _ in 0..2 {
         let hog = "x = bytearray(1 << 30); print(len(x))";
         let done = fixture.handle.run(Command::new(["python3", "-c", hog])).await?;
@@ -32,7 +32,7 @@ async fn memory_is_exhausted(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn memory_outlives_its_process(fixture: &Fixture<'_>) -> Outcome {
-    fixture.needs("memory")?;
+    fixture.skip_unless_enforced("memory")?;
     // The program may be killed; only what remains afterwards matters.
     let done =
         fixture.handle.run(attack_command(include_str!("programs/shared_memory.py"), &[])).await?;
@@ -49,7 +49,7 @@ async fn memory_outlives_its_process(fixture: &Fixture<'_>) -> Outcome {
 /// In some sandboxes, written files use memory. The agent must survive even if files fill all of
 /// it.
 async fn memory_is_used_by_files_and_processes(fixture: &Fixture<'_>) -> Outcome {
-    fixture.needs("memory")?;
+    fixture.skip_unless_enforced("memory")?;
     let fill =
         "head -c 300M /dev/zero > /var/tmp/fill; head -c 300M /dev/zero > /dev/shm/fill; true";
     fixture.sh(fill).await?;
@@ -64,7 +64,7 @@ async fn memory_is_used_by_files_and_processes(fixture: &Fixture<'_>) -> Outcome
 
 async fn machine_wide_limits_are_exhausted(fixture: &Fixture<'_>) -> Outcome {
     if fixture.enforcement.not_enforced.iter().any(|e| e.starts_with("rations: watches")) {
-        fixture.needs("rations")?;
+        fixture.skip_unless_enforced("rations")?;
     }
     assert_no_breach(&fixture.handle, include_str!("programs/rations.py"), &[]).await?;
     assert_responsive(&fixture.handle).await

@@ -20,7 +20,7 @@ pub fn attacks() -> Vec<Attack> {
 }
 
 async fn fork_bomb_fills_the_sandbox(fixture: &Fixture<'_>) -> Outcome {
-    fixture.needs("processes")?;
+    fixture.skip_unless_enforced("processes")?;
     let bomb = Command::shell("b() { b | b & }; (b); while :; do :; done")
         .time_limit(Duration::from_secs(2));
     let done = fixture.handle.run(bomb).await?;
@@ -34,7 +34,7 @@ async fn fork_bomb_fills_the_sandbox(fixture: &Fixture<'_>) -> Outcome {
 /// The agent's own threads count as processes too. A full sandbox must not stop the agent.
 /// Otherwise, a model could turn any trial into a sandbox fault.
 async fn swarm_outlives_its_command(fixture: &Fixture<'_>) -> Outcome {
-    fixture.needs("processes")?;
+    fixture.skip_unless_enforced("processes")?;
     let done = fixture.handle.run(attack_command(include_str!("programs/swarm.py"), &[])).await?;
     let said = expect_success(&done)?;
     let alive: u32 = said.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0);
@@ -46,7 +46,7 @@ async fn swarm_outlives_its_command(fixture: &Fixture<'_>) -> Outcome {
 }
 
 async fn threads_fill_the_sandbox(fixture: &Fixture<'_>) -> Outcome {
-    fixture.needs("processes")?;
+    fixture.skip_unless_enforced("processes")?;
     let text = "import threading\nn = 0\n\
         try:\n    while n < 2000:\n\
         \x20       threading.Thread(target=time.sleep, args=(60,), daemon=True).start(); n += 1\n\

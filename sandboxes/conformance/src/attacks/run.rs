@@ -38,7 +38,7 @@ pub type ResourceLister<'a> = &'a (dyn Fn() -> Vec<String> + Sync);
 pub async fn run_attacks(
     backend: &dyn Backend,
     prepared: &PreparedEnvironment,
-    census: ResourceLister<'_>,
+    list_resources: ResourceLister<'_>,
 ) -> Vec<CheckResult> {
     let mut results = Vec::new();
     let bystander = Bystander::open(backend, prepared).await;
@@ -46,7 +46,7 @@ pub async fn run_attacks(
         let started = Instant::now();
         let outcome = match &bystander {
             Ok(bystander) => {
-                run_beside_bystander(backend, prepared, &attack, census, bystander).await
+                run_beside_bystander(backend, prepared, &attack, list_resources, bystander).await
             }
             Err(failed) => Err(check_failed(format!("cannot open the other sandbox: {failed}"))),
         };
@@ -74,7 +74,7 @@ pub async fn run_expecting_success(
     match run_in_own_sandbox(backend, prepared, attack).await {
         Err(CheckError::Wrong(why)) => Ok(why),
         Err(CheckError::Skipped(why)) => Err(format!("{} was skipped: {why}", attack.name)),
-        Ok(()) => Err(format!("{} fails even without {:?}", attack.name, attack.undone_by)),
+        Ok(()) => Err(format!("{} fails even without {:?}", attack.name, attack.prevented_by)),
     }
 }
 
@@ -82,14 +82,14 @@ async fn run_beside_bystander(
     backend: &dyn Backend,
     prepared: &PreparedEnvironment,
     attack: &Attack,
-    census: ResourceLister<'_>,
+    list_resources: ResourceLister<'_>,
     bystander: &Bystander,
 ) -> Outcome {
-    let before: BTreeSet<String> = census().into_iter().collect();
+    let before: BTreeSet<String> = list_resources().into_iter().collect();
     let watch = bystander.watch();
     let outcome = run_in_own_sandbox(backend, prepared, attack).await;
     let disturbed = watch.end().await;
-    let returned = wait_for_release(&before, census).await;
+    let returned = wait_for_release(&before, list_resources).await;
     outcome?;
     disturbed?;
     returned
@@ -122,10 +122,14 @@ fn spec(prepared: &PreparedEnvironment, limits: SandboxSpec, purpose: &str) -> S
     }
 }
 
-async fn wait_for_release(before: &BTreeSet<String>, census: ResourceLister<'_>) -> Outcome {
+async fn wait_for_release(
+    before: &BTreeSet<String>,
+    list_resources: ResourceLister<'_>,
+) -> Outcome {
     let begun = Instant::now();
     loop {
-        let left: Vec<_> = census().into_iter().filter(|name| !before.contains(name)).collect();
+        let left: Vec<_> =
+            list_resources().into_iter().filter(|name| !before.contains(name)).collect();
         if left.is_empty() {
             return Ok(());
         }

@@ -48,7 +48,7 @@ async fn snapshot(fixture: &Fixture<'_>, root: &str) -> Result<SnapshotReply, Ch
 }
 
 async fn disk_is_filled(fixture: &Fixture<'_>) -> Outcome {
-    fixture.needs("disk")?;
+    fixture.skip_unless_enforced("disk")?;
     let handle = &fixture.handle;
     let fill = "for n in 1 2 3 4; do head -c 50M /dev/zero > /var/tmp/fill-$n || exit 1; done";
     ensure!(!sh(handle, fill).await?.success(), "200 MiB were written with a limit of 64 MiB");
@@ -106,7 +106,7 @@ const CREATE_FILES_PROGRAM: &str = "os.makedirs('/testbed/many', exist_ok=True)\
 
 async fn file_limit_is_exceeded(fixture: &Fixture<'_>) -> Outcome {
     if fixture.enforcement.not_enforced.iter().any(|e| e.starts_with("inodes: an engine")) {
-        fixture.needs("inodes")?;
+        fixture.skip_unless_enforced("inodes")?;
     }
     let said = expect_success(
         &fixture.handle.run(attack_command(CREATE_FILES_PROGRAM, &["30000", ""])).await?,

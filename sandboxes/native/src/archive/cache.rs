@@ -36,7 +36,7 @@ pub(crate) struct ArchiveCache {
     /// Maximum total size of all archives in bytes; `None` means half of the cache's file system.
     budget: Option<u64>,
     /// This process's pins, by archive.
-    held: Mutex<BTreeMap<String, Weak<ArchivePin>>>,
+    pins: Mutex<BTreeMap<String, Weak<ArchivePin>>>,
 }
 
 #[derive(Debug)]
@@ -48,7 +48,7 @@ struct UnpackedArchive {
 
 impl ArchiveCache {
     pub(crate) fn new(cache: &Path) -> Self {
-        Self { bases: cache.join("bases"), budget: None, held: Mutex::default() }
+        Self { bases: cache.join("bases"), budget: None, pins: Mutex::default() }
     }
 
     pub(crate) fn set_budget(&mut self, bytes: u64) {
@@ -58,7 +58,7 @@ impl ArchiveCache {
     /// Prevents an archive from being removed. The archive may not be unpacked yet. Blocks while
     /// another process removes it.
     pub(crate) fn pin(&self, name: &str) -> io::Result<Arc<ArchivePin>> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(hold) = held.get(name).and_then(Weak::upgrade) {
             return Ok(hold);
         }

@@ -9,7 +9,7 @@ pub struct Snippet {
     /// The lines, without line breaks.
     pub lines: Vec<String>,
     /// Whether the snippet ends the file and the file has no final line feed.
-    pub unended: bool,
+    pub lacks_final_newline: bool,
 }
 
 /// An edit as written in the answer.
@@ -124,7 +124,7 @@ fn parse_snippet<'a>(
         if line.trim() == end {
             if snippet.lines.last().is_some_and(|line| line == NO_NEWLINE) {
                 snippet.lines.pop();
-                snippet.unended = true;
+                snippet.lacks_final_newline = true;
             }
             return Some(snippet);
         }

@@ -91,7 +91,11 @@ fn split_sides(old: &str, new: &str) -> (Lines, Lines) {
 
 fn format_whole_file_edit(file: &str, old: &str, new: &str) -> String {
     let (before, after) = split_sides(old, new);
-    format_edit(file, (&before.lines, !before.ended), (&after.lines, !after.ended))
+    format_edit(
+        file,
+        (&before.lines, !before.ends_with_newline),
+        (&after.lines, !after.ends_with_newline),
+    )
 }
 
 fn format_hunk_edits(file: &str, old: &str, new: &str) -> String {
@@ -125,8 +129,8 @@ fn format_hunk_edits(file: &str, old: &str, new: &str) -> String {
         let at_end = to == before.lines.len();
         out.push_str(&format_edit(
             file,
-            (&before.lines[from..to], at_end && !before.ended),
-            (&lines.concat(), at_end && !after.ended),
+            (&before.lines[from..to], at_end && !before.ends_with_newline),
+            (&lines.concat(), at_end && !after.ends_with_newline),
         ));
     }
     out

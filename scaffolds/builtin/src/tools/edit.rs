@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{
     Output, Tool, ToolContext, ToolError,
-    edit_find::{Found, find_once},
+    edit_find::{Occurrence, find_once},
     edit_history::{History, UndoEntry},
     edit_spec::{EditArguments, EditCommand},
     edit_view::{excerpt, format_folder, format_numbered_lines},
@@ -158,8 +158,8 @@ impl Edit {
     ) -> Result<Output, ToolError> {
         let before = self.read_existing(context, &path).await?;
         let at = match find_once(&before, old) {
-            Found::Once(at) => at,
-            Found::Not(why) => {
+            Occurrence::Once(at) => at,
+            Occurrence::NotUnique(why) => {
                 return Err(ToolError::Tell(format!("Nothing was changed in {path}: {why}")));
             }
         };

@@ -4,23 +4,25 @@
 const MAX_LISTED_LINES: usize = 10;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum Occurrence {
     /// The text occurs once, at this offset.
     Once(usize),
     /// The text does not occur exactly once. Contains a message for the model.
-    Not(String),
+    NotUnique(String),
 }
 
 /// Finds the only occurrence of a text. Accepts no near matches, because silently replacing one
 /// would be a wrong edit.
-pub(super) fn find_once(bytes: &[u8], old: &str) -> Found {
+pub(super) fn find_once(bytes: &[u8], old: &str) -> Occurrence {
     if old.is_empty() {
-        return Found::Not("old_str is empty; use insert, or create for a whole file.".into());
+        return Occurrence::NotUnique(
+            "old_str is empty; use insert, or create for a whole file.".into(),
+        );
     }
     let places = occurrences(bytes, old.as_bytes());
     match places.as_slice() {
-        [at] => Found::Once(*at),
-        [] => Found::Not(explain_no_match(bytes, old)),
+        [at] => Occurrence::Once(*at),
+        [] => Occurrence::NotUnique(explain_no_match(bytes, old)),
         many => {
             let lines: Vec<_> = many
                 .iter()
@@ -28,7 +30,7 @@ pub(super) fn find_once(bytes: &[u8], old: &str) -> Found {
                 .map(|at| line_number(bytes, *at).to_string())
                 .collect();
             let more = if many.len() > MAX_LISTED_LINES { ", ..." } else { "" };
-            Found::Not(format!(
+            Occurrence::NotUnique(format!(
                 "old_str occurs {} times, at lines {}{more}. Add lines around it until it is unique.",
                 many.len(),
                 lines.join(", ")
@@ -112,15 +114,15 @@ mod tests {
 
     fn why(bytes: &[u8], old: &str) -> String {
         match find_once(bytes, old) {
-            Found::Not(why) => why,
-            Found::Once(at) => panic!("found at {at}"),
+            Occurrence::NotUnique(why) => why,
+            Occurrence::Once(at) => panic!("found at {at}"),
         }
     }
 
     #[test]
     fn find_once_requires_an_exact_unique_match() {
-        assert_eq!(find_once(b"a = 1\nb = 2\n", "b = 2"), Found::Once(6));
-        assert_eq!(find_once(b"\xff\xfe b", "b"), Found::Once(3));
+        assert_eq!(find_once(b"a = 1\nb = 2\n", "b = 2"), Occurrence::Once(6));
+        assert_eq!(find_once(b"\xff\xfe b", "b"), Occurrence::Once(3));
         assert!(why(b"x\ny\nx\n", "x").contains("2 times, at lines 1, 3"));
         // Overlapping occurrences count as two.
         assert!(why(b"aaa", "aa").contains("2 times"));

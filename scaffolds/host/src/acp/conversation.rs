@@ -162,7 +162,7 @@ impl AcpConversation {
                 agent.send(&rpc::reply(&id, reply));
                 Ok(watch.detect_loop("request", "its last request to the model"))
             }
-            Ok(Message::Notice { method, params }) if method == "session/update" => {
+            Ok(Message::Notification { method, params }) if method == "session/update" => {
                 for note in self.client.updates.add(&params["update"]) {
                     session.note(note).await?;
                 }
@@ -170,8 +170,8 @@ impl AcpConversation {
             }
             // Ignore notifications from later protocol versions and extensions: they need no
             // response.
-            Ok(Message::Notice { .. }) => Ok(None),
-            Ok(Message::Answer { id, result }) => {
+            Ok(Message::Notification { .. }) => Ok(None),
+            Ok(Message::Response { id, result }) => {
                 watch.note_activity();
                 Ok(self.handle_response(agent, session, &id, result))
             }
@@ -295,8 +295,8 @@ impl AcpConversation {
                             agent.send(&rpc::reply(&id, Ok(outcome)));
                         }
                         Ok(Message::Request { id, .. }) => left.push_back(id),
-                        Ok(Message::Answer { .. }) => return,
-                        Ok(Message::Notice { .. }) | Err(_) => {}
+                        Ok(Message::Response { .. }) => return,
+                        Ok(Message::Notification { .. }) | Err(_) => {}
                     },
                     // It does not matter for the result how the agent exits.
                     Ok(AgentEvent::TooLong | AgentEvent::Exited(_)) | Err(_) => return,

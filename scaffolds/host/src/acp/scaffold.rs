@@ -88,8 +88,10 @@ impl Scaffold for Acp {
         // the client.
         let folder = place.run(Command::new(["mkdir", "-p", brief.workdir.as_str()])).await;
         folder.map_err(|error| error.to_fault("the agent's own sandbox"))?;
-        let command =
-            agent::command(&settings.command, &own_sandbox::variables(&brief, &settings.own)?);
+        let command = agent::command(
+            &settings.command,
+            &own_sandbox::variables(&brief, &settings.program_settings)?,
+        );
         let starting = Agent::start(&place, command, self.limits);
         let mut agent = starting.map_err(|error| error.to_fault("starting the agent"))?;
         let sandbox = Arc::clone(session.sandbox());

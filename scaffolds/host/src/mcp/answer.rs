@@ -27,7 +27,7 @@ pub(super) struct Call {
     pub(super) name: String,
     pub(super) arguments: Value,
     /// Where to send the text for the model. If it is dropped, the trial is over.
-    pub(super) shown: oneshot::Sender<String>,
+    pub(super) response_sender: oneshot::Sender<String>,
 }
 
 #[derive(Deserialize)]
@@ -56,7 +56,7 @@ impl ToolServer {
             Ok(Message::Request { id, method, params }) => {
                 Some(rpc::reply(&id, self.handle_request(&method, params).await))
             }
-            Ok(Message::Notice { .. } | Message::Answer { .. }) => None,
+            Ok(Message::Notification { .. } | Message::Response { .. }) => None,
             Err(wrong) => Some(wrong),
         }
     }
@@ -84,7 +84,7 @@ impl ToolServer {
 
     async fn call(&self, CallParams { name, arguments }: CallParams) -> Result<Value, Error> {
         let (shown, told) = oneshot::channel();
-        let call = Call { name, arguments: Value::Object(arguments), shown };
+        let call = Call { name, arguments: Value::Object(arguments), response_sender: shown };
         let over = || Error::new(TRIAL_OVER, "the trial is over");
         self.calls.send(call).await.map_err(|_| over())?;
         let text = told.await.map_err(|_| over())?;
@@ -116,7 +116,7 @@ mod tests {
         let run = async {
             let call = asked.recv().await.unwrap();
             assert_eq!((call.name.as_str(), &call.arguments["command"]), ("shell", &json!("ls")));
-            call.shown.send("a b".into()).unwrap();
+            call.response_sender.send("a b".into()).unwrap();
         };
         let (answered, ()) = tokio::join!(answer(&tools, call.clone()), run);
         assert_eq!(answered["result"]["content"][0]["text"], "a b", "{answered}");

@@ -102,7 +102,7 @@ impl Scaffold for Mcp {
         let prompt = prompt.map_err(own_sandbox::setup_fault)?;
         let listener = place.bind_listener().await;
         let listener = listener.map_err(|error| error.to_fault("the tool server"))?;
-        let mut env = own_sandbox::variables(&brief, &settings.own)?;
+        let mut env = own_sandbox::variables(&brief, &settings.program_settings)?;
         let url = format!("http://127.0.0.1:{}{}", listener.port(), server::PATH);
         env.push(("PROCTOR_MCP_URL".to_owned(), url));
         let (calls, asked) = mpsc::channel(MAX_QUEUED_CALLS);
@@ -180,7 +180,7 @@ impl Protocol for McpProtocol<'_> {
         watch: &mut Watch,
         session: &mut dyn Session,
     ) -> Result<Option<Finish>, EarlyEnd> {
-        let Call { name, arguments, shown } = match event {
+        let Call { name, arguments, response_sender: shown } = match event {
             Event::Exited(done) => return self.exit(*done, session).map(Some),
             Event::Called(call) => call,
         };

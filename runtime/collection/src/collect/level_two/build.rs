@@ -20,7 +20,7 @@ use crate::{
     carve::{NONE_VALUE, build_patch},
     collect::{
         context::CandidateContext,
-        outcome::{Outcome, Reject, StopReason, TaskMetrics, VerifiedTask, round_share},
+        outcome::{Outcome, Reject, StopReason, TaskMetrics, VerifiedTask, round_fraction},
         stubs,
         test_file::TestFile,
         traverse::{Bounds, extract},
@@ -91,7 +91,7 @@ impl CandidateContext<'_> {
         let used = TestFile::read(&text).attributes;
         let mut interface =
             Interface::from_source(&self.tree.folder, &self.project, &requested, &notes, used);
-        interface.wanted = self.library_names(file, &rewritten.text);
+        interface.still_imported = self.library_names(file, &rewritten.text);
         let overview = self.describe_code(file, &interface.hidden, &interface.stubs()).await?;
         let write = |required: &[String]| {
             let about = (&self.project, overview.as_deref(), required);
@@ -189,7 +189,7 @@ impl CandidateContext<'_> {
             &tops,
             graph,
             &self.objects,
-            &Bounds { remained: &BTreeSet::new(), lines: usize::MAX, never: &[] },
+            &Bounds { needed_elsewhere: &BTreeSet::new(), lines: usize::MAX, never_removed: &[] },
         )
         .all();
         let objects: Vec<_> = objects.iter().filter_map(|&it| self.objects.list.get(it)).collect();
@@ -220,9 +220,9 @@ impl CandidateContext<'_> {
             fail_to_pass: task.fail_to_pass.len(),
             pass_to_pass: 0,
             pass_to_pass_files: 0,
-            pass_rate: round_share(pass_rate),
-            idle_rate: round_share(idle_rate),
-            leak_score: round_share(statements.leak_score),
+            pass_rate: round_fraction(pass_rate),
+            idle_rate: round_fraction(idle_rate),
+            leak_score: round_fraction(statements.leak_score),
             meets_minima,
             lite: false,
             solvability: solvability.counts(),

@@ -69,7 +69,7 @@ pub(super) fn constant_copy(
 
 /// Returns a package that re-exports the library's own objects.
 pub(super) fn shim(requested: &BTreeSet<TopLevelName>) -> Files {
-    with_exports(requested, "")
+    package_with_exports(requested, "")
 }
 
 /// Returns a package with a copy of the library modules that the requested objects need. The copied
@@ -85,7 +85,7 @@ pub(super) fn library_copy(
     let by_module: BTreeMap<String, &String> =
         project.modules.iter().map(|file| (module_name(file, &project.root), file)).collect();
     let mut open: Vec<String> = requested.iter().map(|owner| owner.module.clone()).collect();
-    let (mut seen, mut out) = (BTreeSet::new(), with_exports(requested, "."));
+    let (mut seen, mut out) = (BTreeSet::new(), package_with_exports(requested, "."));
     while let Some(module) = open.pop() {
         // `module` may be a name inside a module, so try its parent as well.
         if let Some((package, _)) = module.rsplit_once('.') {
@@ -116,7 +116,7 @@ fn copy_path(file: &str, root: &str) -> String {
     format!("{PACKAGE}/{below}")
 }
 
-fn with_exports(requested: &BTreeSet<TopLevelName>, dot: &str) -> Files {
+fn package_with_exports(requested: &BTreeSet<TopLevelName>, dot: &str) -> Files {
     let lines = requested.iter().map(|it| format!("from {dot}{} import {}\n", it.module, it.name));
     let mut out = empty_package();
     out.insert(format!("{PACKAGE}/__init__.py"), lines.collect());
@@ -145,7 +145,7 @@ fn copy_module(
         is_package,
         text,
         modules,
-        by_name,
+        imports_by_name: by_name,
         needs: BTreeSet::new(),
         edits: Vec::new(),
     };
@@ -166,7 +166,7 @@ struct ImportRedirector<'a> {
     modules: &'a BTreeMap<String, &'a String>,
     /// Whether the file imports modules by names that it stores in strings, as plug-ins and lazy
     /// imports do.
-    by_name: bool,
+    imports_by_name: bool,
     needs: BTreeSet<String>,
     edits: Vec<(std::ops::Range<usize>, String)>,
 }
@@ -199,7 +199,7 @@ impl ImportRedirector<'_> {
     /// If a string names a module of the library, or an object in such a module, redirects the name
     /// to the copy. A name without a dot is left unchanged, because it may be an ordinary word.
     fn redirect_name(&mut self, literal: &ExprStringLiteral) {
-        if !self.by_name {
+        if !self.imports_by_name {
             return;
         }
         let (text, modules) = (self.text, self.modules);

@@ -53,8 +53,8 @@ pub(super) fn rewrite(
         found.record_import(text, stmt);
     }
     parsed.syntax().body.iter().for_each(|stmt| found.visit_stmt(stmt));
-    let used = std::mem::take(&mut found.used);
-    for (local, end) in &found.modules {
+    let used = std::mem::take(&mut found.used_modules);
+    for (local, end) in &found.import_ends {
         if used.contains(local) {
             found.edits.push((*end..*end, format!("; import {PACKAGE}")));
         }
@@ -92,11 +92,11 @@ struct Rewriter<'a> {
     own: &'a str,
     by_name: BTreeMap<&'a str, &'a TopLevelName>,
     /// The module that each local name refers to. `import a.b` is recorded under the name `a.b`.
-    bound: BTreeMap<String, String>,
+    modules_by_local_name: BTreeMap<String, String>,
     /// The end offset of the import statement that binds each local name.
-    modules: BTreeMap<String, usize>,
+    import_ends: BTreeMap<String, usize>,
     /// Local names of the modules whose attributes the file uses.
-    used: BTreeSet<String>,
+    used_modules: BTreeSet<String>,
     requested: BTreeSet<&'a TopLevelName>,
     edits: Vec<(Span, String)>,
 }
@@ -108,8 +108,8 @@ impl<'a> Rewriter<'a> {
             Stmt::Import(import) => {
                 for alias in &import.names {
                     let local = alias.asname.as_ref().unwrap_or(&alias.name).to_string();
-                    self.modules.insert(local.clone(), end);
-                    self.bound.insert(local, alias.name.to_string());
+                    self.import_ends.insert(local.clone(), end);
+                    self.modules_by_local_name.insert(local, alias.name.to_string());
                 }
             }
             Stmt::ImportFrom(import) => self.rewrite_import_from(text, import),
@@ -143,8 +143,8 @@ impl<'a> Rewriter<'a> {
                 }
                 None => {
                     let local = alias.asname.as_ref().unwrap_or(&alias.name).to_string();
-                    self.modules.insert(local.clone(), span.end);
-                    self.bound.insert(local, format!("{module}.{}", &alias.name));
+                    self.import_ends.insert(local.clone(), span.end);
+                    self.modules_by_local_name.insert(local, format!("{module}.{}", &alias.name));
                     stay.push(written);
                 }
             }
@@ -188,8 +188,8 @@ impl<'a> Visitor<'a> for Rewriter<'_> {
         {
             self.requested.insert(owner);
             let first = local.split('.').next().unwrap_or(&local).to_owned();
-            let binder = if self.modules.contains_key(&local) { local } else { first };
-            self.used.insert(self.binding_import(binder));
+            let binder = if self.import_ends.contains_key(&local) { local } else { first };
+            self.used_modules.insert(self.binding_import(binder));
             let span = expr.start().to_usize()..expr.end().to_usize();
             self.edits.push((span, format!("{PACKAGE}.{}", owner.name)));
             return;
@@ -201,25 +201,25 @@ impl<'a> Visitor<'a> for Rewriter<'_> {
 impl Rewriter<'_> {
     /// Returns the module that a dotted name refers to, according to the imports.
     fn resolve_module(&self, local: &str) -> Option<String> {
-        if let Some(module) = self.bound.get(local) {
+        if let Some(module) = self.modules_by_local_name.get(local) {
             return Some(module.clone());
         }
         // `import a.b` binds `a`, but is recorded under `a.b`.
         let first = local.split('.').next().unwrap_or(local);
-        if let Some(module) = self.bound.get(first) {
+        if let Some(module) = self.modules_by_local_name.get(first) {
             return Some(local.replacen(first, module, 1));
         }
         let is_bound = |name: &String| name.starts_with(&format!("{first}."));
-        self.bound.keys().any(is_bound).then(|| local.to_owned())
+        self.modules_by_local_name.keys().any(is_bound).then(|| local.to_owned())
     }
 
     /// Returns the key of the import that binds a name. `import a.b` binds `a`.
     fn binding_import(&self, name: String) -> String {
-        if self.modules.contains_key(&name) {
+        if self.import_ends.contains_key(&name) {
             return name;
         }
         let below = format!("{name}.");
-        let found = self.modules.keys().find(|key| key.starts_with(&below));
+        let found = self.import_ends.keys().find(|key| key.starts_with(&below));
         found.cloned().unwrap_or(name)
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     collect::{
         environment::WORKDIR,
         project::Project,
-        statement::{Statements, format_requirements, quoted_share, render},
+        statement::{Statements, format_requirements, quoted_fraction, render},
     },
 };
 
@@ -44,13 +44,13 @@ struct StatementVariables<'a> {
 #[derive(Clone)]
 pub(super) struct Interface<'a> {
     /// Each object with its stub.
-    pub(super) shown_of: Vec<(&'a TopLevelName, String)>,
+    pub(super) stubs_by_name: Vec<(&'a TopLevelName, String)>,
     /// The concatenated code of all objects.
     pub(super) hidden: String,
     /// Names of attributes that the tests access on any object.
     used: BTreeSet<String>,
     /// The module and name of each object that the tests still import from the library.
-    pub(super) wanted: BTreeSet<(String, String)>,
+    pub(super) still_imported: BTreeSet<(String, String)>,
 }
 
 impl<'a> Interface<'a> {
@@ -63,7 +63,7 @@ impl<'a> Interface<'a> {
         notes: &dyn Fn(&str, &str) -> Vec<String>,
         used: BTreeSet<String>,
     ) -> Self {
-        let (mut shown_of, mut hidden) = (Vec::new(), String::new());
+        let (mut stubs_by_name, mut hidden) = (Vec::new(), String::new());
         for owner in requested {
             let is_it = |file: &&String| module_name(file, &project.root) == owner.module;
             let Some(file) = project.modules.iter().find(is_it) else { continue };
@@ -71,15 +71,15 @@ impl<'a> Interface<'a> {
             let of_file = |path: &str| notes(file, path);
             let view = StubOptions { notes: &of_file, named: Some(&used) };
             if let Some((stub, code)) = stub_and_code(&text, &owner.name, view) {
-                shown_of.push((owner, stub));
+                stubs_by_name.push((owner, stub));
                 hidden.push_str(&code);
             }
         }
-        Self { shown_of, hidden, used, wanted: BTreeSet::new() }
+        Self { stubs_by_name, hidden, used, still_imported: BTreeSet::new() }
     }
 
     pub(super) fn stubs(&self) -> String {
-        self.shown_of.iter().map(|(_, stub)| stub.as_str()).collect()
+        self.stubs_by_name.iter().map(|(_, stub)| stub.as_str()).collect()
     }
 }
 
@@ -91,7 +91,7 @@ pub(super) fn render_statements(
     tree: &Path,
     (project, overview, required): (&Project, Option<&str>, &[String]),
     requested: &BTreeSet<TopLevelName>,
-    Interface { shown_of, hidden, used, wanted }: Interface<'_>,
+    Interface { stubs_by_name: shown_of, hidden, used, still_imported: wanted }: Interface<'_>,
 ) -> Result<Statements, Fault> {
     let named = referenced_code((tree, project), requested, &shown_of, (&used, &wanted));
     let interfaces: Vec<String> = shown_of.into_iter().map(|(_, stub)| stub).collect();
@@ -129,6 +129,6 @@ pub(super) fn render_statements(
         .to_owned();
     filling.overview = (!overview.is_empty()).then_some(&*overview);
     let featurebench = render(FEATUREBENCH_TEMPLATE, &filling)?;
-    let leak_score = quoted_share(&hidden, &with_named.concat(), &[&own, &featurebench]);
+    let leak_score = quoted_fraction(&hidden, &with_named.concat(), &[&own, &featurebench]);
     Ok(Statements { own, featurebench, leak_score })
 }

@@ -31,20 +31,20 @@ type RequirementMap = BTreeMap<(RequirementKind, String), Requirement>;
 
 /// Returns the tests' requirements, sorted by kind. A test with an [`Coverage::Uncovered`]
 /// requirement must be removed from the task.
-pub(super) fn find_requirements(tests: &[TestFunction], shown: &TaskTexts<'_>) -> Vec<Requirement> {
+pub(super) fn find_requirements(tests: &[TestFunction], texts: &TaskTexts<'_>) -> Vec<Requirement> {
     let mut found = RequirementMap::new();
     for test in tests {
         for (function, is_shown) in &test.calls {
             let coverage = if *is_shown { Coverage::Statement } else { Coverage::Uncovered };
             add(&mut found, test, RequirementKind::Call, function, &BTreeSet::new(), coverage);
         }
-        add_names(&mut found, test, shown);
-        add_expectations(&mut found, test, shown);
-        add_attributes(&mut found, test, shown);
+        add_names(&mut found, test, texts);
+        add_expectations(&mut found, test, texts);
+        add_attributes(&mut found, test, texts);
     }
-    add_texts(&mut found, tests, shown);
+    add_texts(&mut found, tests, texts);
     // If only removed tests have a requirement, don't add the requirement to the statement.
-    let left = uncovered(&found);
+    let left = uncovered_tests(&found);
     for requirement in found.values_mut() {
         if requirement.coverage == Coverage::Added && requirement.tests.is_subset(&left) {
             requirement.coverage = Coverage::Uncovered;
@@ -53,7 +53,7 @@ pub(super) fn find_requirements(tests: &[TestFunction], shown: &TaskTexts<'_>) -
     found.into_values().collect()
 }
 
-fn uncovered(found: &RequirementMap) -> BTreeSet<String> {
+fn uncovered_tests(found: &RequirementMap) -> BTreeSet<String> {
     let uncovered = found.values().filter(|it| it.coverage == Coverage::Uncovered);
     uncovered.flat_map(|it| it.tests.iter().cloned()).collect()
 }
@@ -84,14 +84,14 @@ fn add(
 
 /// Adds the names that a test requires. Unknown names are not added to the statement, because a
 /// name alone would not help a solver.
-fn add_names(found: &mut RequirementMap, test: &TestFunction, shown: &TaskTexts<'_>) {
+fn add_names(requirements: &mut RequirementMap, test: &TestFunction, texts: &TaskTexts<'_>) {
     for (module, name) in &test.needs.names {
         let is_constant =
             name.chars().any(char::is_uppercase) && !name.chars().any(char::is_lowercase);
         let kind = if is_constant { RequirementKind::Constant } else { RequirementKind::Name };
-        let coverage = shown.word_coverage(name).unwrap_or(Coverage::Uncovered);
+        let coverage = texts.word_coverage(name).unwrap_or(Coverage::Uncovered);
         let what = format!("{module}.{name}");
-        add(found, test, kind, &what, &BTreeSet::new(), coverage);
+        add(requirements, test, kind, &what, &BTreeSet::new(), coverage);
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) struct FileRequirements {
 struct Unit {
     needs: TestRequirements,
     /// Names that this unit uses and that may refer to other units.
-    named: BTreeSet<String>,
+    used_names: BTreeSet<String>,
     /// The base classes, if this is a class.
     bases: Vec<String>,
     is_class: bool,
@@ -86,7 +86,7 @@ impl FileRequirements {
                 continue;
             }
             out.add(&unit.needs);
-            open.extend(unit.named.iter().cloned());
+            open.extend(unit.used_names.iter().cloned());
             // Add all methods of a class that the test uses. Skip the test's own class, because its
             // methods include other tests.
             if unit.is_class && !self.with_bases(&own_class).contains(&name) {
@@ -182,7 +182,7 @@ impl FileRequirements {
     fn put(&mut self, name: String, unit: Unit) {
         let all = self.units.entry(name).or_default();
         all.needs.add(&unit.needs);
-        all.named.extend(unit.named);
+        all.used_names.extend(unit.used_names);
         all.bases.extend(unit.bases);
         all.is_class |= unit.is_class;
     }
@@ -325,7 +325,7 @@ impl<'f> Reader<'f> {
         names.retain(|(module, _)| file.is_library_module(module));
         needs.names.extend(names);
         named.extend(loaded);
-        Unit { needs, named, ..Unit::default() }
+        Unit { needs, used_names: named, ..Unit::default() }
     }
 
     fn read_call(&mut self, call: &ExprCall) {

@@ -45,13 +45,13 @@ pub(super) fn complete(
     number: &str,
 ) -> Result<Completion, RowError> {
     let folder = folder_of(repos, repo)?;
-    let fault = |what: String| RowError::in_row(format!("{}: {what}", folder.display()));
+    let fault = |what: String| RowError::invalid_row(format!("{}: {what}", folder.display()));
     let clone = Repository::open(&folder).map_err(fault)?;
     let base = clone.resolve_commit(base).ok_or_else(|| {
-        RowError::in_field("base_commit", format!("{base} is not in {}", folder.display()))
+        RowError::invalid_field("base_commit", format!("{base} is not in {}", folder.display()))
     })?;
     if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(RowError::in_field("pull_number", format!("{number:?} is not a number")));
+        return Err(RowError::invalid_field("pull_number", format!("{number:?} is not a number")));
     }
     let change = find_pull(&clone, &base, number).map_err(fault)?.ok_or_else(|| {
         let what = format!(
@@ -59,7 +59,7 @@ pub(super) fn complete(
              `+refs/pull/*/head:refs/pull/*/head`",
             folder.display()
         );
-        RowError::in_field("pull_number", what)
+        RowError::invalid_field("pull_number", what)
     })?;
     let whole = clone.diff(&change.from, &change.to).map_err(fault)?;
     let is_test = |path: &str| TEST_WORDS.iter().any(|word| path.contains(word));
@@ -72,7 +72,7 @@ pub(super) fn complete(
         components.extend(added.into_iter().map(|added| added.component));
     }
     if patch.is_empty() {
-        return Err(RowError::in_field("pull_number", format!("{number} changes only tests")));
+        return Err(RowError::invalid_field("pull_number", format!("{number} changes only tests")));
     }
     let (title, body) = title_and_body(&change.message, number);
     Ok(Completion {
@@ -124,7 +124,7 @@ fn folder_of(repos: &Path, repo: &str) -> Result<std::path::PathBuf, RowError> {
     let wanted = repo.replace('/', "__");
     let candidates = [repos.join(&wanted), repos.join(format!("{wanted}.git")), repos.join(name)];
     candidates.into_iter().find(|folder| folder.is_dir()).ok_or_else(|| {
-        RowError::in_field("repo", format!("no such clone: {}", repos.join(&wanted).display()))
+        RowError::invalid_field("repo", format!("no such clone: {}", repos.join(&wanted).display()))
     })
 }
 

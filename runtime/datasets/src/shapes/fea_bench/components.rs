@@ -15,7 +15,7 @@ pub(super) use proctor_types::NewComponent as Component;
 /// The components are used as given. The benchmark's own script misses some, but the row's prompt
 /// is based on the script's result.
 pub(super) fn parse_components(value: Value) -> Result<Vec<Component>, RowError> {
-    let wrong = |what: &str| RowError::in_field("new_components", what);
+    let wrong = |what: &str| RowError::invalid_field("new_components", what);
     let files: Vec<(String, Value)> = match value {
         Value::Object(map) => map.into_iter().collect(),
         Value::Array(list) => list

@@ -58,7 +58,7 @@ pub(super) fn complete(
         let Some(repos) = &options.repos else {
             let what = "is missing: the published rows only have ids; complete them with \
                         `#repos=FOLDER`, a folder of clones named `owner__name`";
-            return Err(RowError::in_field("patch", what));
+            return Err(RowError::invalid_field("patch", what));
         };
         let base = details.base_commit.text().unwrap_or_default();
         let number = details.pull_number.get().map(ToString::to_string).unwrap_or_default();
@@ -81,7 +81,7 @@ pub(super) fn complete(
             Some(Value::String(text)) => text,
             _ => {
                 let info = fields.take_named("problem_info").ok_or_else(|| {
-                    RowError::in_field(
+                    RowError::invalid_field(
                         "problem_statement",
                         "is missing, and the row has no pull request",
                     )
@@ -118,7 +118,7 @@ pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), RowError> {
         return Ok(());
     }
     let commit = draft.details.base_commit.get().cloned();
-    let commit = commit.ok_or_else(|| RowError::in_field("base_commit", "is missing"))?;
+    let commit = commit.ok_or_else(|| RowError::invalid_field("base_commit", "is missing"))?;
     let git = clone.unwrap_or_else(|| {
         format!("https://github.com/{}.git", draft.task.repo.as_deref().unwrap_or_default())
     });

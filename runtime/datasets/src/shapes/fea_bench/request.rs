@@ -28,7 +28,7 @@ impl Request<'_> {
 pub(super) fn request_from_pull(info: &Value) -> Result<String, RowError> {
     let text = |name: &str| info.get(name).and_then(Value::as_str);
     let title = text("pr_title")
-        .ok_or_else(|| RowError::in_field("problem_info.pr_title", "is missing"))?;
+        .ok_or_else(|| RowError::invalid_field("problem_info.pr_title", "is missing"))?;
     // Like the benchmark, print a null body as Python does.
     let body = text("pr_body").unwrap_or("None");
     let comments = comments_before_first_commit(info, info.get("pr_timeline"));

@@ -100,8 +100,8 @@ async fn run_cli(
     }
 }
 
-fn codex(program: &Path, handle: &Path, url: &str, token: &str) -> tokio::process::Command {
-    let home = handle.join("codex");
+fn codex(program: &Path, dir: &Path, url: &str, token: &str) -> tokio::process::Command {
+    let home = dir.join("codex");
     std::fs::create_dir(&home).expect("a folder");
     std::fs::write(home.join("config.toml"), CODEX_CONFIG.replace("@URL@", url)).expect("a file");
     let mut command = tokio::process::Command::new(program);
@@ -111,10 +111,10 @@ fn codex(program: &Path, handle: &Path, url: &str, token: &str) -> tokio::proces
     command
 }
 
-fn claude(program: &Path, handle: &Path, url: &str, token: &str) -> tokio::process::Command {
+fn claude(program: &Path, dir: &Path, url: &str, token: &str) -> tokio::process::Command {
     let mut command = tokio::process::Command::new(program);
     command.env_clear().env("ANTHROPIC_BASE_URL", url).env("ANTHROPIC_API_KEY", token);
-    command.env("CLAUDE_CONFIG_DIR", handle.join("claude"));
+    command.env("CLAUDE_CONFIG_DIR", dir.join("claude"));
     for (name, value) in [
         ("IS_SANDBOX", "1"),
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),

@@ -10,15 +10,15 @@ use crate::not_run::not_run;
 
 /// Environment variable with the directory in which installed clients are kept between runs.
 /// Default: a temporary directory.
-const FOLDER: &str = "PROCTOR_CLIENTS_DIR";
+const DIR_VARIABLE: &str = "PROCTOR_CLIENTS_DIR";
 
-pub fn folder() -> PathBuf {
-    let given = std::env::var_os(FOLDER).map(PathBuf::from);
+pub fn install_dir() -> PathBuf {
+    let given = std::env::var_os(DIR_VARIABLE).map(PathBuf::from);
     given.unwrap_or_else(|| std::env::temp_dir().join("proctor-clients"))
 }
 
 /// Returns what was found, or prints that the test did not run and returns `None`.
-pub fn or_not_run<'a, T>(test: &str, found: &'a Result<T, String>) -> Option<&'a T> {
+pub fn available_or_skip<'a, T>(test: &str, found: &'a Result<T, String>) -> Option<&'a T> {
     match found {
         Ok(found) => Some(found),
         Err(why) => {
@@ -63,7 +63,7 @@ pub fn install_once(
     make: impl FnOnce(&Path) -> Result<(), String>,
 ) -> Result<PathBuf, String> {
     let text = |error: std::io::Error| error.to_string();
-    let folder = folder();
+    let folder = install_dir();
     std::fs::create_dir_all(&folder).map_err(text)?;
     let lock = std::fs::File::create(folder.join(format!("{name}.lock"))).map_err(text)?;
     lock.lock().map_err(text)?;

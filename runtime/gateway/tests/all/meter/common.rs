@@ -50,7 +50,7 @@ pub struct Request {
     pub usage: Usage,
     /// How many more input and output tokens than `usage` are reserved.
     pub spare: (u64, u64),
-    pub named_limit: bool,
+    pub sets_output_limit: bool,
     /// How many times other tasks run before the request is sent, and while it is in flight.
     pub turns: (u8, u8),
     pub end: End,
@@ -58,7 +58,7 @@ pub struct Request {
 
 impl Request {
     pub fn bounds(&self) -> RequestBounds {
-        let max_output = self.named_limit.then_some(self.usage.output + self.spare.1);
+        let max_output = self.sets_output_limit.then_some(self.usage.output + self.spare.1);
         RequestBounds {
             class: self.class,
             input_estimate: self.usage.input + self.spare.0,

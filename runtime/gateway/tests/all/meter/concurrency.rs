@@ -19,7 +19,14 @@ fn usage(input: u64, output: u64) -> Usage {
 
 fn request(named_limit: bool) -> Request {
     let (usage, end) = (usage(100, 50), End::Delivered);
-    Request { class: RequestClass::Main, usage, spare: (0, 0), named_limit, turns: (0, 3), end }
+    Request {
+        class: RequestClass::Main,
+        usage,
+        spare: (0, 0),
+        sets_output_limit: named_limit,
+        turns: (0, 3),
+        end,
+    }
 }
 
 async fn max_in_flight(budget: Budget, shared: &[SharedMeter], named_limit: bool) -> usize {

@@ -42,7 +42,7 @@ fn request() -> impl Strategy<Value = Request> {
             class,
             usage,
             spare,
-            named_limit,
+            sets_output_limit: named_limit,
             turns,
             end,
         },
@@ -150,7 +150,7 @@ proptest! {
         let one = [trial(&budget, &[])];
         for request in clients.iter_mut().flatten() {
             request.spare = (0, 0);
-            request.named_limit = true;
+            request.sets_output_limit = true;
         }
         let log = Log::default();
         let reported: Vec<Vec<Request>> = clients.clone();

@@ -12,7 +12,7 @@ pub struct Report {
     /// Every test by its id.
     pub tests: BTreeMap<String, TestStatus>,
     /// Whether the report ends as it does after a complete run.
-    pub ended: bool,
+    pub is_complete: bool,
     /// Reasons to doubt the report itself.
     pub doubts: Vec<String>,
     /// Failures that don't belong to a test, such as a file that cannot be loaded or a package that
@@ -90,6 +90,10 @@ impl Report {
     }
 
     pub(in crate::reader) fn into_log_reading(self, wanted: &[String]) -> LogReading {
-        LogReading { tests: self.statuses(wanted), ended: self.ended, doubts: self.doubts }
+        LogReading {
+            tests: self.statuses(wanted),
+            is_complete: self.is_complete,
+            doubts: self.doubts,
+        }
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn read(log: &str) -> Report {
     let mut report = Report::default();
     let value = find_report(log);
     let Some(results) = value.as_ref().and_then(results) else { return report };
-    report.ended = true;
+    report.is_complete = true;
     for test in array_field(results, "tests") {
         let Some(name) = str_field(test, "name") else { continue };
         let suites: Vec<&str> = match test.get("suite") {
@@ -60,7 +60,7 @@ pub(super) fn read(log: &str) -> Report {
         counted: counted("failed"),
         shown_min: failed,
         shown_max: failed,
-        can_pass: counted("passed"),
+        max_passed: counted("passed"),
         passed,
         ..RunCounts::default()
     });
@@ -93,7 +93,7 @@ mod tests {
         ] {
             assert_eq!(report.tests.get(id), Some(&status), "{id}");
         }
-        assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
+        assert!(report.is_complete && report.doubts.is_empty(), "{:?}", report.doubts);
         let forged = log.replace("\"failed\": 1", "\"failed\": 2");
         assert_eq!(read(&forged).doubts, ["failures counted by the runner: 2, shown: 1"]);
     }

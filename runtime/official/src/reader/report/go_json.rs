@@ -77,7 +77,7 @@ pub(super) fn read(log: &str) -> Report {
             report.other_failures += 1;
         }
     }
-    report.ended = !packages.is_empty() && packages.values().all(Option::is_some);
+    report.is_complete = !packages.is_empty() && packages.values().all(Option::is_some);
     report
 }
 
@@ -106,17 +106,17 @@ mod tests {
         ] {
             assert_eq!(report.tests.get(id).copied(), status, "{id}");
         }
-        assert!(report.ended && report.doubts.is_empty());
+        assert!(report.is_complete && report.doubts.is_empty());
     }
 
     #[test]
     fn unfinished_package_means_an_incomplete_report() {
         let open = [event("run", "p", "T"), event("pass", "p", "T")].concat();
-        assert!(!read(&open).ended);
+        assert!(!read(&open).is_complete);
         let closed = format!("{open}{}", event("pass", "p", ""));
-        assert!(read(&closed).ended && read(&closed).failure_count() == 0);
+        assert!(read(&closed).is_complete && read(&closed).failure_count() == 0);
         let broken = format!("{closed}{}", event("fail", "q", ""));
-        assert_eq!((read(&broken).ended, read(&broken).failure_count()), (true, 1));
+        assert_eq!((read(&broken).is_complete, read(&broken).failure_count()), (true, 1));
         // The process ended inside a test.
         let died = [event("run", "p", "T"), event("fail", "p", "")].concat();
         assert_eq!(read(&died).tests["p::T"], TestStatus::Failed);

@@ -75,12 +75,12 @@ fn read_jest(value: &Value, root: &Root) -> Report {
         }
     }
     // Only jest reports whether a run was interrupted. vitest does not have this key.
-    report.ended = value.get("wasInterrupted").and_then(Value::as_bool) != Some(true);
+    report.is_complete = value.get("wasInterrupted").and_then(Value::as_bool) != Some(true);
     report.compare(&RunCounts {
         counted: count_field(value, "numFailedTests"),
         shown_min: failed,
         shown_max: failed,
-        can_pass: count_field(value, "numPassedTests"),
+        max_passed: count_field(value, "numPassedTests"),
         passed,
         ..RunCounts::default()
     });
@@ -88,7 +88,7 @@ fn read_jest(value: &Value, root: &Root) -> Report {
 }
 
 fn read_mocha(value: &Value, root: &Root) -> Report {
-    let mut report = Report { ended: true, ..Report::default() };
+    let mut report = Report { is_complete: true, ..Report::default() };
     let kinds = [
         ("passes", TestStatus::Passed),
         ("failures", TestStatus::Failed),
@@ -117,7 +117,7 @@ fn read_mocha(value: &Value, root: &Root) -> Report {
         counted: counted("failures"),
         shown_min: failed,
         shown_max: failed,
-        can_pass: counted("passes"),
+        max_passed: counted("passes"),
         passed,
         ..RunCounts::default()
     });
@@ -149,7 +149,7 @@ mod tests {
                 assert_eq!(report.tests.get(&format!("{file}::{name}")), Some(&status), "{name}");
             }
             assert_eq!(report.tests.len(), 4);
-            assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
+            assert!(report.is_complete && report.doubts.is_empty(), "{:?}", report.doubts);
             // With another root, the path stays absolute. The task's ids still match the end of the
             // reported ids.
             let elsewhere = read_report(log, "/other");
@@ -171,7 +171,7 @@ mod tests {
             let id = format!("m/a.spec.js::{name}");
             assert_eq!(report.tests.get(&id), Some(&status), "{id}");
         }
-        assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
+        assert!(report.is_complete && report.doubts.is_empty(), "{:?}", report.doubts);
     }
 
     #[test]
@@ -186,6 +186,6 @@ mod tests {
         let doubts = read_report(&forged, "/r").doubts;
         assert_eq!(doubts, ["failures counted by the runner: 1, shown: 0"]);
         let stopped = log.replace("{\"testResults\"", "{\"wasInterrupted\": true, \"testResults\"");
-        assert!(!read_report(&stopped, "/r").ended);
+        assert!(!read_report(&stopped, "/r").is_complete);
     }
 }

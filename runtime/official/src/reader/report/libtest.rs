@@ -156,7 +156,7 @@ impl Reader {
             counted: count(3),
             shown_min: suite.failed,
             shown_max: suite.failed,
-            can_pass: count(2),
+            max_passed: count(2),
             passed: suite.passed,
             ..RunCounts::default()
         });
@@ -208,7 +208,7 @@ impl Reader {
                     counted: count_field(event, "failed"),
                     shown_min: suite.failed,
                     shown_max: suite.failed,
-                    can_pass: count_field(event, "passed"),
+                    max_passed: count_field(event, "passed"),
                     passed: suite.passed,
                     ..RunCounts::default()
                 });
@@ -238,7 +238,7 @@ impl Reader {
         let is_open = self.suite.is_some();
         self.close_suite();
         self.add_last_attempts();
-        self.report.ended = self.ends > 0 && !is_open;
+        self.report.is_complete = self.ends > 0 && !is_open;
         self.report
     }
 }
@@ -334,7 +334,7 @@ mod tests {
                 ("tests::timed", Passed),
             ],
         );
-        assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
+        assert!(report.is_complete && report.doubts.is_empty(), "{:?}", report.doubts);
         let forged = TEXT.replace("3 passed", "2 passed");
         assert_eq!(read(&forged).doubts, ["passed tests shown: 3, counted by the runner: 2"]);
     }
@@ -366,7 +366,7 @@ mod tests {
                 ("whole::b", Passed),
             ],
         );
-        assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
+        assert!(report.is_complete && report.doubts.is_empty(), "{:?}", report.doubts);
         assert_eq!(report.resolve("tests::a"), Some("calc::tests::a"));
     }
 
@@ -376,7 +376,7 @@ mod tests {
                    test result: FAILED. 1 passed; 1 failed; 0 ignored\n";
         let report = read(log);
         assert_tests(&report, &[("a", Passed), ("b", Failed)]);
-        assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
+        assert!(report.is_complete && report.doubts.is_empty(), "{:?}", report.doubts);
     }
 
     #[test]
@@ -384,11 +384,16 @@ mod tests {
         let whole =
             "running 1 test\ntest a ... ok\n\ntest result: ok. 1 passed; 0 failed; 0 ignored\n";
         let torn = "running 2 tests\ntest b ... ok\n";
-        assert!(read(whole).ended && !read(torn).ended && !read("error: no such target\n").ended);
-        assert!(!read(&format!("{whole}{torn}")).ended);
+        assert!(
+            read(whole).is_complete
+                && !read(torn).is_complete
+                && !read("error: no such target\n").is_complete
+        );
+        assert!(!read(&format!("{whole}{torn}")).is_complete);
         let first = read(&format!("{torn}{whole}"));
         assert!(
-            first.ended && first.doubts == ["a run has no result; tests announced: 2, finished: 1"]
+            first.is_complete
+                && first.doubts == ["a run has no result; tests announced: 2, finished: 1"]
         );
     }
 
@@ -402,7 +407,7 @@ mod tests {
             { "type": "suite", "event": "failed", "passed": 1, "failed": 1, "ignored": 1 }"#;
         let report = read(log);
         assert_tests(&report, &[("tests::a", Passed), ("tests::b", Failed), ("tests::c", Skipped)]);
-        assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
+        assert!(report.is_complete && report.doubts.is_empty(), "{:?}", report.doubts);
         let nextest = log.replace("\"tests::", "\"calc::calc$tests::").replace("::b\"", "::b#2\"");
         assert_tests(
             &read(&nextest),
@@ -440,6 +445,6 @@ mod tests {
                 ("calc::whole::b", Failed),
             ],
         );
-        assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
+        assert!(report.is_complete && report.doubts.is_empty(), "{:?}", report.doubts);
     }
 }

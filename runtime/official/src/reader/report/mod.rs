@@ -30,7 +30,7 @@ impl Report {
             for (id, status) in one.tests {
                 report.add(id, status);
             }
-            report.ended = one.ended && (at == 0 || report.ended);
+            report.is_complete = one.is_complete && (at == 0 || report.is_complete);
             report.doubts.extend(one.doubts);
             report.other_failures += one.other_failures;
         }
@@ -139,7 +139,7 @@ mod tests {
         ] {
             for files in [vec![], vec![Vec::new()], vec![b"npm ERR! missing script\n".to_vec()]] {
                 let report = Report::read(format, &files, "/testbed");
-                assert!(!report.ended, "{format}");
+                assert!(!report.is_complete, "{format}");
                 assert_eq!(report.statuses(&wanted)["a"], TestStatus::Missing, "{format}");
             }
         }
@@ -152,9 +152,9 @@ mod tests {
         };
         let both = Report::read(TestFormat::Junit, &[suite("A"), suite("B")], "/");
         assert_eq!(both.tests.keys().collect::<Vec<_>>(), ["A::t", "B::t"]);
-        assert!(both.ended && both.doubts.is_empty());
+        assert!(both.is_complete && both.doubts.is_empty());
         let torn = Report::read(TestFormat::Junit, &[suite("A"), b"<testsuite>".to_vec()], "/");
-        assert!(!torn.ended && torn.tests.len() == 1);
+        assert!(!torn.is_complete && torn.tests.len() == 1);
     }
 
     #[test]

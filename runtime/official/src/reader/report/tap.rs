@@ -38,14 +38,14 @@ struct TapReader {
     /// Tests whose subtests follow in braces, by level.
     open: BTreeMap<usize, String>,
     /// Names from `# Subtest: name`, by the level of the comment.
-    announced: BTreeMap<usize, String>,
+    announced_names: BTreeMap<usize, String>,
     planned: usize,
     has_plan: bool,
     /// Number of test points at the outermost level.
     points: usize,
     /// Number of lines with only `ok`: a point without a number, or printed by `prove` when a file
     /// ends.
-    bare: usize,
+    bare_ok_lines: usize,
 }
 
 impl TapReader {
@@ -67,7 +67,7 @@ impl TapReader {
         let name = unescape(name.trim());
         if level == 0 {
             match (number, name.is_empty()) {
-                (None, true) => self.bare += 1,
+                (None, true) => self.bare_ok_lines += 1,
                 _ => self.points += 1,
             }
         }
@@ -111,7 +111,7 @@ pub(super) fn read(log: &str, root: &Root) -> Report {
         if is_yaml {
             in_yaml = true;
         } else if let Some(name) = text.strip_prefix("# Subtest: ") {
-            reading.announced.insert(level, unescape(name));
+            reading.announced_names.insert(level, unescape(name));
         } else if text == "}"
             && let Some(name) = reading.open.remove(&level)
         {
@@ -136,13 +136,14 @@ pub(super) fn read(log: &str, root: &Root) -> Report {
     // These subtests have a parent that has no result.
     while let Some(deepest) = reading.levels.keys().next_back().copied().filter(|level| *level > 0)
     {
-        let announced = reading.announced.get(&(deepest - 1)).or(reading.announced.get(&deepest));
+        let announced =
+            reading.announced_names.get(&(deepest - 1)).or(reading.announced_names.get(&deepest));
         let name = announced.cloned().unwrap_or_else(|| "?".to_owned());
         reading.nest_results(deepest - 1, &name);
     }
-    let (points, bare) = (reading.points, reading.bare);
+    let (points, bare) = (reading.points, reading.bare_ok_lines);
     let is_counted = (points..=points.saturating_add(bare)).contains(&reading.planned);
-    report.ended = reading.has_plan && is_counted && report.doubts.is_empty();
+    report.is_complete = reading.has_plan && is_counted && report.doubts.is_empty();
     if reading.has_plan && reading.planned < points {
         report.doubts.push(format!("tests planned: {}, listed: {points}", reading.planned));
     }
@@ -201,7 +202,7 @@ mod tests {
                 ("top level", Passed),
             ],
         );
-        assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
+        assert!(report.is_complete && report.doubts.is_empty(), "{:?}", report.doubts);
     }
 
     #[test]
@@ -219,11 +220,11 @@ mod tests {
                 ("todo", Xfailed),
             ],
         );
-        assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
+        assert!(report.is_complete && report.doubts.is_empty(), "{:?}", report.doubts);
         let mocha = read_report(include_str!("../../../tests/reports/mocha.tap"));
         assert_eq!(mocha.tests["calc adds badly"], Failed);
         assert_eq!(mocha.tests["calc later"], Skipped);
-        assert!(mocha.ended);
+        assert!(mocha.is_complete);
     }
 
     #[test]
@@ -234,17 +235,17 @@ mod tests {
         let expected =
             [("later", Xfailed), ("outer", Passed), ("outer > inner", Passed), ("skips", Skipped)];
         assert_tests(&report, &expected);
-        assert!(report.ended);
+        assert!(report.is_complete);
     }
 
     #[test]
     fn truncated_tap_is_not_ended() {
-        assert!(!read_report("ok 1 - a\n").ended);
-        assert!(!read_report("1..2\nok 1 - a\n").ended);
-        assert!(!read_report("1..1\nok 1 - a\nBail out! no disk\n").ended);
-        assert!(!read_report("1..1\nok 1 - a\nok 2 - b\n").ended);
+        assert!(!read_report("ok 1 - a\n").is_complete);
+        assert!(!read_report("1..2\nok 1 - a\n").is_complete);
+        assert!(!read_report("1..1\nok 1 - a\nBail out! no disk\n").is_complete);
+        assert!(!read_report("1..1\nok 1 - a\nok 2 - b\n").is_complete);
         let inside = read_report("# Subtest: p\n    ok 1 - c\n");
-        assert!(!inside.ended);
+        assert!(!inside.is_complete);
         assert_tests(&inside, &[("p > c", Passed)]);
     }
 
@@ -252,7 +253,7 @@ mod tests {
     fn read_ignores_points_in_diagnostics() {
         let log = "1..2\nok 1 - a\n  ---\n  at: |\n    not ok 1 - a\n  ...\nokay 7 - no\n    ---\n  ok 9 - odd\n# ok 3 - c\nok 2 - a \\# b\n";
         assert_tests(&read_report(log), &[("a", Passed), ("a # b", Passed)]);
-        assert!(read_report(log).ended);
+        assert!(read_report(log).is_complete);
         // Descriptions that begin with a number or a dash.
         assert_tests(
             &read_report("1..2\nok 1 2 apples\nok - -x\n"),

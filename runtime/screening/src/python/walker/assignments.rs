@@ -21,10 +21,10 @@ impl Walker<'_> {
             Expr::Starred(starred) => self.check_target(&starred.value),
             Expr::Attribute(attribute) => {
                 let name = attribute.attr.as_str();
-                self.check_assigned(target.range(), &attribute.value, name);
+                self.check_attribute_assignment(target.range(), &attribute.value, name);
             }
             Expr::Subscript(subscript) => {
-                self.check_filled(target.range(), &subscript.value);
+                self.check_entry_assignment(target.range(), &subscript.value);
                 let Some(path) = self.names.path(&subscript.value) else { return };
                 if path == "sys.modules" {
                     self.check_module_table(target.range(), Some(&subscript.slice));
@@ -44,7 +44,7 @@ impl Walker<'_> {
     }
 
     /// Checks a table in which code assigns an entry.
-    pub(super) fn check_filled(&mut self, range: TextRange, table: &Expr) {
+    pub(super) fn check_entry_assignment(&mut self, range: TextRange, table: &Expr) {
         if let Expr::Attribute(table) = table {
             let name = table.attr.as_str();
             self.record_hits(range, |rule| rule.filled.iter().any(|it| it == name));
@@ -52,7 +52,7 @@ impl Walker<'_> {
     }
 
     /// Checks an attribute that is assigned or deleted.
-    pub(super) fn check_assigned(&mut self, range: TextRange, base: &Expr, name: &str) {
+    pub(super) fn check_attribute_assignment(&mut self, range: TextRange, base: &Expr, name: &str) {
         let path = self.names.path(base);
         if let Some(path) = path.filter(|path| self.names.is_foreign(path)) {
             let whole = format!("{path}.{name}");

@@ -32,19 +32,19 @@ impl Walker<'_> {
                 let name = name.as_str();
                 self.record_hits(range, |rule| rule.keywords.iter().any(|it| it == name));
             }
-            self.check_listed(&keyword.value);
+            self.check_iterated_table(&keyword.value);
         }
-        args.iter().for_each(|value| self.check_listed(value));
+        args.iter().for_each(|value| self.check_iterated_table(value));
         if let Expr::Attribute(function) = &*call.func
             && matches!(function.attr.as_str(), "update" | "setdefault" | "__setitem__")
         {
-            self.check_filled(range, &function.value);
+            self.check_entry_assignment(range, &function.value);
         }
         let Some(function) = self.names.path(&call.func) else { return };
         let result = format!("{function}()");
         self.check_reference(range, &result, Some(&function));
-        self.check_held(range, &result);
-        self.check_held_call(range, call, &function);
+        self.check_restricted_use(range, &result);
+        self.check_stack_call(range, call, &function);
         let (first, second) = (args.first(), args.get(1));
         let is = |names: &[String]| names.contains(&function);
         for rule in self.rules.rules_where(|rule| is(&rule.dynamic)) {
@@ -70,7 +70,7 @@ impl Walker<'_> {
             && matches!(last, "setattr" | "delattr" | "__setattr__" | "__delattr__")
         {
             match fold(name) {
-                Some(name) => self.check_assigned(range, base, &name),
+                Some(name) => self.check_attribute_assignment(range, base, &name),
                 None if self.names.path(base).is_some_and(|path| self.names.is_foreign(&path)) => {
                     self.record_hits(range, |rule| rule.foreign);
                 }
@@ -109,7 +109,7 @@ impl Walker<'_> {
             let of = self.names.path(of);
             if !is_own {
                 let path = of.as_ref().map(|of| format!("{of}.{name}"));
-                self.check_unmistakable(range, &name, path.as_deref());
+                self.check_unique_name(range, &name, path.as_deref());
             }
             if let Some(of) = of {
                 self.check_reference(range, &format!("{of}.{name}"), Some(&of));

@@ -25,7 +25,7 @@ const MAX_CONTEXT_LINES: u64 = 5;
 impl Walker<'_> {
     /// Records a violation for a value whose uses are restricted, unless this use was allowed
     /// before.
-    pub(super) fn check_held(&mut self, range: TextRange, path: &str) {
+    pub(super) fn check_restricted_use(&mut self, range: TextRange, path: &str) {
         if self.allowed.contains(&range) {
             return;
         }
@@ -35,14 +35,14 @@ impl Walker<'_> {
     }
 
     /// Allows the use of a value in this expression.
-    pub(super) fn allow_held(&mut self, expr: &Expr) {
+    pub(super) fn allow_use(&mut self, expr: &Expr) {
         self.allowed.insert(expr.range());
     }
 
     /// Allows an assignment to names, because the names are then tracked like the value itself.
-    pub(super) fn allow_held_assignment(&mut self, target: &Expr, value: &Expr) {
+    pub(super) fn allow_assignment(&mut self, target: &Expr, value: &Expr) {
         let is_followed = |target: &Expr| match target {
-            Expr::Name(name) => self.names.follows(name.id.as_str()),
+            Expr::Name(name) => self.names.keeps_meaning(name.id.as_str()),
             _ => false,
         };
         // Names after a star count from the end, so they may hold any part of a row.
@@ -58,7 +58,7 @@ impl Walker<'_> {
             target => is_followed(target),
         };
         if allows {
-            self.allow_held(value);
+            self.allow_use(value);
         }
         // A class that gets another name is also tracked.
         if allows && matches!(target, Expr::Name(_)) {
@@ -67,22 +67,22 @@ impl Walker<'_> {
     }
 
     /// Allows a loop over a stack.
-    pub(super) fn allow_held_loop(&mut self, target: &Expr, iter: &Expr) {
+    pub(super) fn allow_stack_loop(&mut self, target: &Expr, iter: &Expr) {
         if self.names.path(iter).is_some_and(|path| path.ends_with(')')) {
-            self.allow_held_assignment(target, iter);
+            self.allow_assignment(target, iter);
         }
     }
 
     /// Allows an attribute of a row.
-    pub(super) fn allow_held_attribute(&mut self, of: &Expr, path: &str, name: &str) {
+    pub(super) fn allow_row_attribute(&mut self, of: &Expr, path: &str, name: &str) {
         if !path.ends_with(')') && READABLE_ATTRIBUTES.contains(&name) {
-            self.allow_held(of);
+            self.allow_use(of);
         }
     }
 
     /// Allows a row of a stack, and a part of a row. Other rules check the frame and the source
     /// lines.
-    pub(super) fn allow_held_entry(&mut self, of: &Expr, path: &str, key: &Expr) {
+    pub(super) fn allow_stack_entry(&mut self, of: &Expr, path: &str, key: &Expr) {
         let is_part = |key: &Expr| number(key).is_some_and(|key| key < ROW_PARTS);
         let allows = if path.ends_with(')') {
             true
@@ -96,16 +96,16 @@ impl Walker<'_> {
             is_part(key)
         };
         if allows {
-            self.allow_held(of);
+            self.allow_use(of);
         }
     }
 
     /// Checks a call whose result is a stack. If the function only logs or counts, its arguments
     /// are allowed.
-    pub(super) fn check_held_call(&mut self, range: TextRange, call: &ExprCall, function: &str) {
+    pub(super) fn check_stack_call(&mut self, range: TextRange, call: &ExprCall, function: &str) {
         let Arguments { args, keywords, .. } = &call.arguments;
-        if self.rules.is_held(function) && !function.ends_with([')', ']']) {
-            self.allow_held(&call.func);
+        if self.rules.is_restricted(function) && !function.ends_with([')', ']']) {
+            self.allow_use(&call.func);
             let mut values = args.iter().chain(keywords.iter().map(|keyword| &keyword.value));
             let is_short = |lines: &Expr| number(lines).is_some_and(|n| n <= MAX_CONTEXT_LINES);
             if !values.all(is_short) {
@@ -117,7 +117,7 @@ impl Walker<'_> {
         let last = function.rsplit('.').next().unwrap_or(function);
         let logs = function.starts_with("logging.") && LOG_METHODS.contains(&last);
         if logs || function == "builtins.len" {
-            args.iter().for_each(|value| self.allow_held(value));
+            args.iter().for_each(|value| self.allow_use(value));
         }
     }
 }

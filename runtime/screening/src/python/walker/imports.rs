@@ -71,7 +71,7 @@ impl Walker<'_> {
             if module.split('.').any(is_test) || (module.is_empty() && names().any(is_test)) {
                 self.record_hits(range, |rule| rule.test_imports);
             }
-            names().for_each(|name| self.check_unmistakable(range, name, None));
+            names().for_each(|name| self.check_unique_name(range, name, None));
             return;
         }
         if let Some(module) = &import.module {
@@ -84,7 +84,7 @@ impl Walker<'_> {
         self.check_reference(range, module, None);
         let mut bound =
             import.names.iter().map(|alias| alias.asname.as_ref().unwrap_or(&alias.name));
-        if bound.all(|name| self.names.follows(name.as_str())) {
+        if bound.all(|name| self.names.keeps_meaning(name.as_str())) {
             self.compared.insert(range);
         }
         for name in names() {
@@ -95,7 +95,7 @@ impl Walker<'_> {
             } else {
                 let path = format!("{module}.{name}");
                 self.check_reference(range, &path, Some(module));
-                self.check_unmistakable(range, name, Some(&path));
+                self.check_unique_name(range, name, Some(&path));
             }
         }
     }

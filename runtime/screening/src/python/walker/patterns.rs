@@ -53,7 +53,7 @@ impl Walker<'_> {
         if let Some(whole) = &whole {
             self.check_reference(range, whole, path);
         }
-        self.check_unmistakable(range, name, whole.as_deref());
+        self.check_unique_name(range, name, whole.as_deref());
         // Honest patterns name none of these, so the class of the value does not matter.
         let has = |names: &[String]| names.iter().any(|it| it == name);
         self.record_hits(range, |rule| {

@@ -334,7 +334,7 @@ async fn check_host_copy(backend: &dyn Backend) {
     for purpose in PURPOSES {
         let ReadySandbox { mut sandbox, hidden } =
             open_prepared(backend, &environment, &task, &leak_check, purpose).await.unwrap();
-        assert_eq!((hidden.lent.len(), hidden.kept.len()), (0, 0));
+        assert_eq!((hidden.provided_modules.len(), hidden.kept.len()), (0, 0));
         let handle = sandbox.handle();
         let after = handle.run(Command::shell(&list)).await.unwrap().stdout.text();
         assert_eq!(after.lines().collect::<Vec<_>>(), expected, "{purpose:?}");

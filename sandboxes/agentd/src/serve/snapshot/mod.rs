@@ -67,7 +67,7 @@ pub fn snapshot(
     let Walk { mut seen, entries, unwalked, new_hashes, .. } = walk;
     let done = walked.and_then(|()| {
         for folder in &unwalked {
-            seen.keep_known(&before, folder);
+            seen.keep_previous_entries(&before, folder);
         }
         let unwalked = unwalked.into_iter().map(RawPath::new).collect();
         stream.send_end(&server.outbox, channel::STDOUT);
@@ -120,7 +120,7 @@ pub fn changes(
         entry_limit: request.entry_limit,
     };
     let mut walk = Walk::new(server, stream, &as_snapshot, (&empty, &ahead), &forgotten);
-    walk.reads = false;
+    walk.reads_content = false;
     if let Some(root) = &root {
         walk.walk_tree(root)?;
     }

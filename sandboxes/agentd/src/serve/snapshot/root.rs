@@ -46,14 +46,14 @@ pub fn open(
     match openat(CWD, root.as_bytes(), FOLDER_FLAGS | OFlags::NOFOLLOW, Mode::empty()) {
         Ok(folder) => Ok(Some(folder)),
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
-            Ok(holds_most(&folder, known).then_some(folder))
+            Ok(contains_most(&folder, known).then_some(folder))
         }
         Err(error) => Err(failed(error)),
     }
 }
 
 /// Returns whether a directory contains more than half of these names.
-fn holds_most(folder: &OwnedFd, known: &[(Vec<u8>, EntryState)]) -> bool {
+fn contains_most(folder: &OwnedFd, known: &[(Vec<u8>, EntryState)]) -> bool {
     let is_there = |(name, _): &&(Vec<u8>, EntryState)| {
         statat(folder, &name[..], AtFlags::SYMLINK_NOFOLLOW).is_ok()
     };

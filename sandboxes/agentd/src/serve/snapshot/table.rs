@@ -44,12 +44,12 @@ impl Table {
     /// Keeps only the entries that changed after `since`.
     pub fn keep_changed_after(&mut self, since: ChangeTime) {
         for listing in self.0.values_mut() {
-            listing.retain(|(_, seen)| seen.witness.changed > since);
+            listing.retain(|(_, seen)| seen.stat_fingerprint.changed > since);
         }
     }
 
     /// For a directory that was not walked completely, keeps the entries from the last snapshot.
-    pub fn keep_known(&mut self, before: &Self, folder: &[u8]) {
+    pub fn keep_previous_entries(&mut self, before: &Self, folder: &[u8]) {
         let from = before.0.range(folder.to_vec()..);
         let known = from.take_while(|(path, _)| path.starts_with(folder));
         for (path, old) in known.filter(|(path, _)| is_within(path, folder)) {
@@ -71,7 +71,7 @@ pub(super) fn is_within(path: &[u8], folder: &[u8]) -> bool {
 
 #[derive(Clone)]
 pub struct EntryState {
-    witness: StatFingerprint,
+    stat_fingerprint: StatFingerprint,
     pub hash: Option<[u8; 32]>,
     pub link: Option<Vec<u8>>,
 }
@@ -87,7 +87,7 @@ pub struct StatFingerprint {
     modified: (i64, u64),
     /// Whether the file's times were already at least one tick old when the file was checked. If
     /// not, the file is read again next time.
-    settled: bool,
+    is_settled: bool,
 }
 
 impl StatFingerprint {
@@ -104,19 +104,19 @@ impl StatFingerprint {
             inode: stat.st_ino,
             changed,
             modified: (stat.st_mtime, stat.st_mtime_nsec),
-            settled: age > TICK,
+            is_settled: age > TICK,
         }
     }
 
     /// Returns whether the entry shows no change between two checks.
     pub fn same_as(&self, other: &Self) -> bool {
-        Self { settled: true, ..*self } == Self { settled: true, ..*other }
+        Self { is_settled: true, ..*self } == Self { is_settled: true, ..*other }
     }
 
     /// Sets the size that was actually read. If it differs from the size in `stat`, the file is
     /// being written, so it is read again next time.
     pub fn with_size(self, size: u64) -> Self {
-        Self { size, settled: self.settled && self.size == size, ..self }
+        Self { size, is_settled: self.is_settled && self.size == size, ..self }
     }
 }
 
@@ -126,27 +126,34 @@ fn to_system_time((seconds, nanos): (i64, u64)) -> SystemTime {
 }
 
 impl EntryState {
-    pub fn new(witness: StatFingerprint, hash: Option<[u8; 32]>, link: Option<Vec<u8>>) -> Self {
-        Self { witness, hash, link }
+    pub fn new(
+        stat_fingerprint: StatFingerprint,
+        hash: Option<[u8; 32]>,
+        link: Option<Vec<u8>>,
+    ) -> Self {
+        Self { stat_fingerprint, hash, link }
     }
 
     /// Returns whether reading the file now would return the same content as before.
     pub fn is_still_valid(&self, now: &StatFingerprint) -> bool {
-        self.witness.settled && StatFingerprint { settled: true, ..*now } == self.witness
+        self.stat_fingerprint.is_settled
+            && StatFingerprint { is_settled: true, ..*now } == self.stat_fingerprint
     }
 
     pub fn is_folder(&self) -> bool {
-        self.witness.kind == EntryKind::Dir
+        self.stat_fingerprint.kind == EntryKind::Dir
     }
 
     /// Returns whether this is a file without captured content.
     pub fn lacks_content(&self) -> bool {
-        self.witness.kind == EntryKind::File && self.hash.is_none()
+        self.stat_fingerprint.kind == EntryKind::File && self.hash.is_none()
     }
 
     /// Returns whether both have the same manifest entry.
     pub fn same_entry(&self, other: &Self) -> bool {
-        let facts = |seen: &Self| (seen.witness.kind, seen.witness.mode, seen.witness.size);
+        let facts = |seen: &Self| {
+            (seen.stat_fingerprint.kind, seen.stat_fingerprint.mode, seen.stat_fingerprint.size)
+        };
         facts(self) == facts(other) && self.hash == other.hash && self.link == other.link
     }
 
@@ -154,9 +161,9 @@ impl EntryState {
         let hash = self.hash.map(|hash| blake3::Hash::from_bytes(hash).to_hex().to_string());
         SnapshotEntry {
             path: RawPath(path),
-            kind: self.witness.kind,
-            mode: self.witness.mode,
-            size: self.witness.size,
+            kind: self.stat_fingerprint.kind,
+            mode: self.stat_fingerprint.mode,
+            size: self.stat_fingerprint.size,
             hash,
             link: self.link.clone().map(RawPath::new),
         }

@@ -60,7 +60,7 @@ pub struct Walk<'a> {
     pub path_bytes: usize,
     pub content_bytes: u64,
     /// Whether to read files or only check their metadata.
-    pub reads: bool,
+    pub reads_content: bool,
 }
 
 impl<'a> Walk<'a> {
@@ -85,7 +85,7 @@ impl<'a> Walk<'a> {
             new_hashes: HashSet::new(),
             path_bytes: 0,
             content_bytes: 0,
-            reads: true,
+            reads_content: true,
         }
     }
 }
@@ -288,7 +288,7 @@ impl Walk<'_> {
             }
         };
         let seen = match before {
-            _ if !self.reads => Some(EntryState::new(witness, None, None)),
+            _ if !self.reads_content => Some(EntryState::new(witness, None, None)),
             Some(old) if old.is_still_valid(&witness) && !self.can_capture_now(old, &witness) => {
                 Some(EntryState::new(witness, old.hash, old.link.clone()))
             }

@@ -45,15 +45,16 @@ pub fn capture_layer(
     let beside = NonFileState::capture();
     let listed = list_written(request, written.as_ref(), &beside.mounts);
     if request.fresh {
-        sent.layer = LayerState { base: listed.ok(), beside, ..LayerState::default() };
+        sent.layer =
+            LayerState { baseline: listed.ok(), non_file_state: beside, ..LayerState::default() };
         send_ends(server, stream);
         return Ok(Reply::Layer(LayerReply::default()));
     }
     let SnapshotState { hashes, layer: state, .. } = &mut *sent;
-    let unkept = match (&state.base, listed) {
+    let unkept = match (&state.baseline, listed) {
         (None, _) => Err("the state at the agent's start is unknown".to_owned()),
         (_, Err(why)) => Err(why),
-        (Some(base), Ok(listed)) => match beside.unrestorable_since(&state.beside) {
+        (Some(base), Ok(listed)) => match beside.unrestorable_since(&state.non_file_state) {
             Some(why) if !request.files_alone => Err(why),
             _ => find_changes(base, &listed, request).map(|changes| (listed, changes)),
         },
@@ -93,11 +94,11 @@ pub fn capture_layer(
         .map_err(|error| refuse(RefusalKind::Io, format!("the layer: {error}")))?;
     let why = unkept.as_deref().unwrap_or_default();
     let digest = *blake3::Hasher::new().update(&json).update(why.as_bytes()).finalize().as_bytes();
-    let same = state.told == Some(digest);
+    let same = state.last_reply_hash == Some(digest);
     if !same {
         stream.send_all(&server.outbox, channel::RESULTS, &json)?;
     }
-    state.told = Some(digest);
+    state.last_reply_hash = Some(digest);
     send_ends(server, stream);
     Ok(Reply::Layer(LayerReply { same, unkept }))
 }
@@ -150,7 +151,9 @@ fn read_contents(
     let mut read = HashMap::with_capacity(changes.changed.len());
     let mut why = None;
     for path in &changes.changed {
-        let Some(WrittenEntry { witness: Some(witness), place, .. }) = listed.get(path) else {
+        let Some(WrittenEntry { stat_fingerprint: Some(witness), source: place, .. }) =
+            listed.get(path)
+        else {
             continue;
         };
         let known =

@@ -27,8 +27,8 @@ pub(super) fn find_changes(
     let mut bytes: u64 = 0;
     for (path, now) in listed {
         let before = base.get(path);
-        let Some(witness) = &now.witness else {
-            if before.is_none_or(|before| before.witness.is_some()) {
+        let Some(witness) = &now.stat_fingerprint else {
+            if before.is_none_or(|before| before.stat_fingerprint.is_some()) {
                 found.removed.insert(path.clone());
             }
             continue;
@@ -60,7 +60,7 @@ pub(super) fn find_changes(
         let limit = request.content_limit >> 20;
         return Err(format!("files outside the work directory exceed {limit} MiB"));
     }
-    let there = base.iter().filter(|(_, before)| before.witness.is_some());
+    let there = base.iter().filter(|(_, before)| before.stat_fingerprint.is_some());
     let lost = there.filter(|(path, _)| !listed.contains_key(*path));
     found.removed.extend(lost.map(|(path, _)| path.clone()));
     Ok(found)
@@ -101,7 +101,7 @@ mod tests {
             (b"kept".to_vec(), kept),
             (b"edited".to_vec(), edited),
             (b"lost".to_vec(), kept),
-            (b"was-gone".to_vec(), WrittenEntry::GONE),
+            (b"was-gone".to_vec(), WrittenEntry::DELETED),
             (b"again".to_vec(), made),
             (b"again/below".to_vec(), kept),
         ]);
@@ -110,8 +110,8 @@ mod tests {
             (b"kept".to_vec(), kept),
             (b"edited".to_vec(), stat_entry(&at("edited"))),
             (b"new".to_vec(), stat_entry(&at("new"))),
-            (b"is-gone".to_vec(), WrittenEntry::GONE),
-            (b"was-gone".to_vec(), WrittenEntry::GONE),
+            (b"is-gone".to_vec(), WrittenEntry::DELETED),
+            (b"was-gone".to_vec(), WrittenEntry::DELETED),
             (b"again".to_vec(), WrittenEntry { replaced: true, ..made }),
             (b"again/below".to_vec(), kept),
         ]);

@@ -40,26 +40,28 @@ pub(super) enum EntrySource {
 #[derive(Clone, Copy)]
 pub(super) struct WrittenEntry {
     /// `None` if the entry only marks a deleted entry of a lower layer.
-    pub witness: Option<StatFingerprint>,
+    pub stat_fingerprint: Option<StatFingerprint>,
     pub owner: (u32, u32),
-    pub place: EntrySource,
+    pub source: EntrySource,
     /// Whether the directory hides the lower layer's directory.
     pub replaced: bool,
 }
 
 impl WrittenEntry {
-    pub(super) const GONE: Self =
-        Self { witness: None, owner: (0, 0), place: EntrySource::Root, replaced: false };
+    pub(super) const DELETED: Self =
+        Self { stat_fingerprint: None, owner: (0, 0), source: EntrySource::Root, replaced: false };
 
-    pub(super) fn from_stat(stat: &Stat, place: EntrySource) -> Self {
+    pub(super) fn from_stat(stat: &Stat, source: EntrySource) -> Self {
         let owner = (stat.st_uid, stat.st_gid);
-        Self { witness: Some(StatFingerprint::new(stat)), owner, place, replaced: false }
+        Self { stat_fingerprint: Some(StatFingerprint::new(stat)), owner, source, replaced: false }
     }
 
     /// Returns whether the entry is unchanged. For a directory, compares only its metadata: changes
     /// inside it show up in its entries.
     pub(super) fn same_as(&self, now: &Self) -> bool {
-        let (Some(before), Some(after)) = (&self.witness, &now.witness) else { return false };
+        let (Some(before), Some(after)) = (&self.stat_fingerprint, &now.stat_fingerprint) else {
+            return false;
+        };
         let same = (self.owner, self.replaced) == (now.owner, now.replaced);
         same && match after.kind {
             EntryKind::File | EntryKind::Link => before.same_as(after),
@@ -122,7 +124,7 @@ impl WrittenList {
     }
 
     fn add(&mut self, path: Vec<u8>, found: WrittenEntry) -> Result<(), String> {
-        let target = found.witness.filter(|witness| witness.kind == EntryKind::Link);
+        let target = found.stat_fingerprint.filter(|witness| witness.kind == EntryKind::Link);
         self.path_bytes += path.len() as u64 + target.map_or(0, |link| link.size);
         self.listed.insert(path, found);
         if self.listed.len() as u64 > self.limit {
@@ -181,7 +183,7 @@ impl WrittenList {
                     continue;
                 }
                 if place == EntrySource::Upper && is_whiteout(&stat) {
-                    self.add(full, WrittenEntry::GONE)?;
+                    self.add(full, WrittenEntry::DELETED)?;
                     continue;
                 }
                 if entries::kind(&stat) == EntryKind::Dir {
@@ -199,7 +201,7 @@ impl WrittenList {
             written.gone.iter().map(|path| trim_slashes(path.as_bytes())).collect();
         for path in &gone {
             if self.includes(path) {
-                self.add(path.to_vec(), WrittenEntry::GONE)?;
+                self.add(path.to_vec(), WrittenEntry::DELETED)?;
             }
         }
         let mut opened: Option<(&[u8], OwnedFd)> = None;

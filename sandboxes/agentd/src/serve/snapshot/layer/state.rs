@@ -8,10 +8,10 @@ use super::{super::table::EntryState, list::WrittenEntries, non_file_state::NonF
 #[derive(Default)]
 pub struct LayerState {
     /// The written entries at the agent's start; `None` if they were not recorded.
-    pub(super) base: Option<WrittenEntries>,
-    pub(super) beside: NonFileState,
+    pub(super) baseline: Option<WrittenEntries>,
+    pub(super) non_file_state: NonFileState,
     /// The entries that the last capture read, by path.
     pub(super) read: HashMap<Vec<u8>, EntryState>,
     /// The hash of the last reply.
-    pub(super) told: Option<[u8; 32]>,
+    pub(super) last_reply_hash: Option<[u8; 32]>,
 }
