@@ -29,7 +29,7 @@ macro_rules! list {
     ($($name:ident [$($defence:ident)*]),* $(,)?) => {
         vec![$($crate::attacks::attack::Attack {
             name: stringify!($name),
-            undone_by: &[$(proctor_sandbox_api::wire::Defence::$defence),*],
+            prevented_by: &[$(proctor_sandbox_api::wire::Defence::$defence),*],
             limits: $crate::attacks::attack::small_limits,
             body: |fixture| Box::pin($name(fixture)),
         }),*]
