@@ -54,7 +54,7 @@ impl Server {
         format!("http://{}/{}/", self.site.address, self.site.token)
     }
 
-    /// Serves pages until `ended` completes.
+    /// Serves pages until `shutdown` completes.
     pub async fn serve(self, shutdown: impl Future) {
         let Self { site, listener } = self;
         // Reading ten thousand trials takes a while, so start before the home page is requested.
@@ -63,7 +63,7 @@ impl Server {
         tokio::pin!(shutdown);
         loop {
             let stream = tokio::select! {
-                _ = &mut ended => return,
+                _ = &mut shutdown => return,
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => stream,
                     // Either the client disconnected, or the process has no free file descriptors.

@@ -34,7 +34,7 @@ pub struct SubmitArgs {
     /// Set a scheduler option. Keys for Slurm: partition, account, qos, time, mem, cpus, gres,
     /// constraint, extra. Keys for Kubernetes: image, claim, mount, namespace, mem, cpus, secret,
     /// service_account, privileged.
-    #[arg(long = "engine-set", value_name = "KEY=VALUE", value_parser = parse_setting)]
+    #[arg(long = "engine-set", value_name = "KEY=VALUE", value_parser = parse_engine_setting)]
     pub engine_set: Vec<(String, String)>,
     #[command(flatten)]
     pub run: RunArgs,

@@ -54,7 +54,7 @@ pub struct CollectArgs {
     pub config: Option<PathBuf>,
     /// Number of tasks per level to check with the grading attacks, or `all`. Checking one task
     /// takes about as long as 30 gradings.
-    #[arg(long, value_name = "N|all", default_value = "1", value_parser = parse_attacks)]
+    #[arg(long, value_name = "N|all", default_value = "1", value_parser = parse_attack_selection)]
     pub attack: AttackSelection,
     /// Random seed for the test order, the amount of code to remove and the file sample.
     #[arg(long, default_value = "0")]

@@ -43,7 +43,7 @@ pub struct GradeArgs {
     #[arg(long, conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..))]
     pub jobs: Option<u64>,
     /// Total number of CPUs for all gradings. Default: all of the machine's CPUs.
-    #[arg(long, requires = "predictions", conflicts_with = "run", value_parser = parse_positive)]
+    #[arg(long, requires = "predictions", conflicts_with = "run", value_parser = parse_positive_number)]
     pub cpus: Option<f64>,
     /// Total memory for all gradings, in MiB. Default: the machine's free memory.
     #[arg(long, requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..))]

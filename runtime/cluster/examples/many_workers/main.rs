@@ -302,7 +302,8 @@ fn share_one_limit(workers: usize) {
         .build()
         .expect("a runtime");
     let one = Amounts::from([("requests".to_owned(), 1)]);
-    let limits = Limits { most: Amounts::from([("requests".to_owned(), u64::MAX)]), window: None };
+    let limits =
+        Limits { maximum: Amounts::from([("requests".to_owned(), u64::MAX)]), window: None };
     let open = |_: usize| {
         let membership = join_run(run.path());
         let pool = Pool::open(&membership, "limit", limits.clone(), Amounts::new());

@@ -30,7 +30,7 @@ const FORMATS: [Api; 4] = [Api::Chat, Api::Responses, Api::Messages, Api::Gemini
 
 /// Tests every client with one upstream format.
 async fn test_all_clients(upstream: Api, test: &str) {
-    let Some(python) = install::or_not_run(test, install::python()) else { return };
+    let Some(python) = install::available_or_skip(test, install::python()) else { return };
     let mut wrong = Vec::new();
     for client in FORMATS {
         // Two turns without streaming and two with. The next request is rejected.
