@@ -31,7 +31,7 @@ impl Target {
         let gold = gold_patch(task).map_err(|error| {
             Fault::new(Layer::Setup, format!("{}: cannot read the gold patch: {error}", task.id))
         })?;
-        let (found, no_modules) = match gold {
+        let (found, no_modules_reason) = match gold {
             _ if task.from_scratch.is_some() => (
                 Vec::new(),
                 Some("the agent starts from an empty directory, so there is no module to change"),
@@ -49,7 +49,7 @@ impl Target {
             runner: runner(task),
             workdir: workdir.to_owned(),
             modules: found,
-            no_modules_reason: no_modules,
+            no_modules_reason,
             tests: ids.cloned().collect(),
         })
     }

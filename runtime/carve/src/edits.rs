@@ -3,7 +3,7 @@
 use ruff_python_ast::{ExceptHandler, Stmt};
 use ruff_text_size::Ranged;
 
-/// Replaces the bytes `start..end` with the text `with`.
+/// Replaces the bytes `start..end` with the text `replacement`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Edit {
     pub(super) start: usize,

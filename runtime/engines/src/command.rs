@@ -42,7 +42,7 @@ impl CommandError {
     }
 }
 
-/// Runs a command. Kills the command if it has not exited after the time `most`.
+/// Runs a command. Kills the command if it has not exited after the time `timeout`.
 pub(crate) fn run(command: &mut Command, timeout: Duration) -> Result<CommandOutput, CommandError> {
     let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| match error.kind() {

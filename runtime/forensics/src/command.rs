@@ -69,8 +69,9 @@ fn parse_nested(line: &str, file: &RuleFile, depth: usize, all: &mut Vec<Command
             }
         }
         let bases = simple.words.iter().map(|word| word.rsplit('/').next().unwrap_or(word));
-        let takes_more = bases.into_iter().any(|word| shell.spreaders.iter().any(|s| s == word));
-        if takes_more && let Some(from) = from {
+        let takes_unknown_arguments =
+            bases.into_iter().any(|word| shell.spreaders.iter().any(|s| s == word));
+        if takes_unknown_arguments && let Some(from) = from {
             plain.extend(printed_words(&simples[from], shell));
             let pipe = simples[from..at].iter().map(|before| strip_keywords(&before.source, shell));
             shown = pipe.chain([shown.clone()]).collect::<Vec<_>>().join(" | ");
@@ -85,7 +86,7 @@ fn parse_nested(line: &str, file: &RuleFile, depth: usize, all: &mut Vec<Command
             forms,
             shown,
             writes,
-            takes_unknown_arguments: takes_more,
+            takes_unknown_arguments,
             background,
         });
         if let Some(inner) = inner.filter(|_| depth > 0) {

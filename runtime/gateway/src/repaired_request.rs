@@ -47,10 +47,10 @@ impl RepairedRequest {
             return false;
         };
         let (api, turns) = (trial.route().model.api, trial.native_turns());
-        let only_streams = trial.route().halts.is_stream_only(&trial.route().model);
+        let is_stream_only = trial.route().halts.is_stream_only(&trial.route().model);
         let before = self.repairs.len();
         for repair in repairs {
-            let is_futile = only_streams && repair.action == Action::NoStream;
+            let is_futile = is_stream_only && repair.action == Action::NoStream;
             if is_futile || self.repairs.contains(&repair) || !repair.apply(api, &mut body, &turns)
             {
                 continue;

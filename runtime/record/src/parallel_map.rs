@@ -2,7 +2,7 @@
 
 use std::{num::NonZero, panic::resume_unwind, thread};
 
-/// Applies `ask` to all items and returns the results in the order of the items. Use this to read
+/// Applies `transform` to all items and returns the results in the order of the items. Use this to read
 /// many small files at startup, because it uses every core.
 pub fn parallel_map<T: Sync, R: Send>(items: &[T], transform: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);

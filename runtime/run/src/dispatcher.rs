@@ -132,7 +132,7 @@ pub async fn dispatch(
     ends.into_iter().map(|(_, end)| end).collect()
 }
 
-/// Returns a random start index among `count` trials. All trials of a task stay together. `belongs`
+/// Returns a random start index among `count` trials. All trials of a task stay together. `has_same_task`
 /// returns whether a trial has the same task as the trial before it.
 fn random_start(count: usize, has_same_task: impl Fn(usize) -> bool) -> usize {
     if count == 0 {

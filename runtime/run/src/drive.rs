@@ -541,7 +541,7 @@ impl Try<'_> {
 }
 
 /// Turns an exit before the first response into a fault. The program failed to start or to call the
-/// model, so the result says nothing about the model. `client` says whether the program calls the
+/// model, so the result says nothing about the model. `is_client` says whether the program calls the
 /// model over HTTP. Such a program cannot have finished on purpose without a response.
 fn require_response(ended: Result<Finish, Stop>, is_client: bool) -> Result<Finish, Stop> {
     let why = match &ended {

@@ -109,7 +109,7 @@ impl Recorder {
     pub(crate) fn new(
         journal: Journal,
         blobs: Blobs,
-        on_now: Box<dyn Fn(ActivityUpdate) + Send + Sync>,
+        on_activity: Box<dyn Fn(ActivityUpdate) + Send + Sync>,
     ) -> Arc<Self> {
         let (tree, digest, shown) = (Arc::default(), String::new(), Vec::new());
         let (responders, changes) = (Responders::default(), RequestChanges::default());
@@ -129,12 +129,7 @@ impl Recorder {
             is_ending: false,
             outside_not_recorded: false,
         };
-        Arc::new(Self {
-            blobs,
-            on_activity: on_now,
-            meter: OnceLock::new(),
-            state: Mutex::new(state),
-        })
+        Arc::new(Self { blobs, on_activity, meter: OnceLock::new(), state: Mutex::new(state) })
     }
 
     /// Appends one event to the current step.

@@ -82,7 +82,7 @@ struct Reader {
     lost: f64,
     waits: RequestWaits,
     limit_recorded: bool,
-    last_words: bool,
+    final_response_recorded: bool,
     asks: usize,
     opening: Vec<Message>,
     /// Time at which the agent's clock started.
@@ -246,7 +246,7 @@ impl Reader {
                     self.spent.add_grace(&usage, cost, false);
                 }
                 self.spent.grace_answers += 1;
-                self.last_words = true;
+                self.final_response_recorded = true;
             }
             Event::ToolReturned {
                 call_id,
@@ -387,7 +387,7 @@ impl Reader {
             responders: self.responders,
             changes: self.changes,
             limit_recorded: self.limit_recorded,
-            final_response_recorded: self.last_words,
+            final_response_recorded: self.final_response_recorded,
             first_messages: (!self.opening.is_empty()).then_some(self.opening),
             seconds: self.last,
             outside,

@@ -27,7 +27,7 @@ pub(crate) struct StepSnapshots {
 }
 
 impl StepSnapshots {
-    /// `kept` is the last step with a snapshot in the record.
+    /// `last_snapshot_step` is the last step with a snapshot in the record.
     pub(crate) fn new(
         recorder: Arc<Recorder>,
         (handle, workdir): (Arc<SandboxHandle>, RawPath),

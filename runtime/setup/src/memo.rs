@@ -21,7 +21,7 @@ impl<K: Ord, V> Default for Memo<K, V> {
 }
 
 impl<K: Ord, V: Clone> Memo<K, V> {
-    /// Returns the value of `key`. If there is none, computes the value with `work`. `may_pass`
+    /// Returns the value of `key`. If there is none, computes the value with `work`. `is_transient`
     /// returns whether a fault is transient, so that the next caller should try again.
     pub async fn get_or_compute(
         &self,
@@ -72,14 +72,14 @@ mod tests {
     async fn work_runs_once_and_transient_faults_are_not_cached() {
         let memo = Memo::<&str, u32>::default();
         let done = AtomicU32::new(0);
-        let may_pass = |fault: &Fault| fault.cause == Cause::Unreachable;
+        let is_transient = |fault: &Fault| fault.cause == Cause::Unreachable;
         let work = async |result: Result<u32, Fault>| {
             let work = async || {
                 done.fetch_add(1, Ordering::Relaxed);
                 tokio::task::yield_now().await;
                 result
             };
-            memo.get_or_compute("k", may_pass, work).await
+            memo.get_or_compute("k", is_transient, work).await
         };
         let passing = Fault::new(Layer::Environment, "away").cause(Cause::Unreachable);
         assert_eq!(work(Err(passing.clone())).await, Err(passing));

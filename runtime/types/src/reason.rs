@@ -71,7 +71,7 @@ impl FailureReason {
         }
     }
 
-    /// Returns the reason from the ending, the patch and the verdict, without the record. `unasked`
+    /// Returns the reason from the ending, the patch and the verdict, without the record. `not_requested`
     /// means that no verdict was requested yet.
     pub fn from_results(
         outcome: Option<&Outcome>,

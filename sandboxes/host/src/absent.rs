@@ -120,7 +120,7 @@ fn unescape(text: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(RawPath::from_mountinfo(text).as_bytes()))
 }
 
-/// Fills `marks`, the upper layer of the overlay on `at`.
+/// Fills `whiteouts`, the upper layer of the overlay on `at`.
 fn write_whiteouts(marks: &Path, at: &Path, gone: &[&Path], decoys: &[&Path]) -> io::Result<()> {
     let mut made = vec![at.to_owned()];
     fs::create_dir(marks)?;
@@ -152,7 +152,7 @@ fn write_whiteouts(marks: &Path, at: &Path, gone: &[&Path], decoys: &[&Path]) ->
     Ok(())
 }
 
-/// Creates the directories in `marks` that lead to `folder`, if they are directories on the host.
+/// Creates the directories in `whiteouts` that lead to `folder`, if they are directories on the host.
 fn create_parents(
     marks: &Path,
     at: &Path,

@@ -15,7 +15,7 @@ pub(super) struct KnownLines<'a> {
     common: Vec<bool>,
     /// For each line: whether the model wrote it.
     is_written_by_model: Vec<bool>,
-    /// For each line: how much of `said` was already searched for the line.
+    /// For each line: how much of `model_text` was already searched for the line.
     searched_until: Vec<usize>,
     /// The normalized text of everything that the model wrote.
     model_text: Vec<u8>,

@@ -36,7 +36,7 @@ pub(crate) struct AttemptResult {
     /// must not be recorded.
     pub has_split_key: bool,
     pub duration: Duration,
-    /// Part of `took` before the first event, during which only comments arrived.
+    /// Part of `duration` before the first event, during which only comments arrived.
     pub queued: Duration,
     pub first_byte: Option<Duration>,
 }

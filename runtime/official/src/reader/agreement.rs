@@ -55,9 +55,10 @@ impl RunCounts {
                 found.push(format!("failures shown: {shown}, counted by the runner: {counted}"));
             }
         }
-        if let Some(can_pass) = self.max_passed.filter(|can_pass| self.passed > *can_pass) {
+        if let Some(max_passed) = self.max_passed.filter(|max_passed| self.passed > *max_passed) {
             let passed = self.passed;
-            found.push(format!("passed tests shown: {passed}, counted by the runner: {can_pass}"));
+            found
+                .push(format!("passed tests shown: {passed}, counted by the runner: {max_passed}"));
         }
         found
     }

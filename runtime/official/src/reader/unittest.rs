@@ -104,15 +104,15 @@ fn failures<'a>(lines: &[&'a str]) -> Vec<Failure<'a>> {
         } else {
             continue;
         };
-        let is_runners = at > 0 && is_separator(lines[at - 1], b'=');
+        let is_from_runner = at > 0 && is_separator(lines[at - 1], b'=');
         let mut names = vec![name];
-        if is_runners {
+        if is_from_runner {
             // The description ends at a line of `-`.
             let below =
                 lines[at + 1..].iter().copied().take_while(|line| !is_separator(line, b'-'));
             names.extend(below.take(1).filter(|line| !line.is_empty()));
         }
-        found.push(Failure { status, names, is_from_runner: is_runners });
+        found.push(Failure { status, names, is_from_runner });
     }
     found
 }

@@ -25,7 +25,7 @@ pub(crate) struct Check<'a> {
     pub(crate) id: &'a TrialId,
     pub(crate) blobs: &'a Blobs,
     pub(crate) cache: &'a CheckCache,
-    /// The key of the trial's entry in `known`.
+    /// The key of the trial's entry in `cache`.
     pub(crate) name: &'a str,
     /// Whether to trust files that an earlier check found intact and that have not changed.
     pub(crate) trusts_cache: bool,

@@ -34,7 +34,7 @@ pub fn headlines(comparison: &Comparison) -> Vec<Headline> {
     headlines_with(comparison, str::to_owned)
 }
 
-/// Like [`headlines`], but passes each name through `written` to escape it.
+/// Like [`headlines`], but passes each name through `escape` to escape it.
 pub fn headlines_with(comparison: &Comparison, escape: impl Fn(&str) -> String) -> Vec<Headline> {
     let same_arms = |one: &Pair, next: &Pair| one.a_arm == next.a_arm && one.b_arm == next.b_arm;
     let pairs = comparison.pairs.chunk_by(same_arms);

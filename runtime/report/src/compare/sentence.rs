@@ -6,7 +6,7 @@ use proctor_types::{noun_for_count, plural};
 use super::comparison::Pair;
 
 impl Pair {
-    /// Returns the sentence with the arms' names passed through `written`. Formats with markup
+    /// Returns the sentence with the arms' names passed through `escape`. Formats with markup
     /// escape the names this way, so that they are not parsed as markup.
     pub fn sentence_with(&self, escape: impl Fn(&str) -> String) -> String {
         sentence(&Self { a: escape(&self.a), b: escape(&self.b), ..self.clone() })

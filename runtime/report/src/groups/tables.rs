@@ -28,7 +28,7 @@ pub struct GroupTable<'a> {
     pub rows: Vec<(&'a str, Vec<Option<&'a GroupReport>>)>,
 }
 
-/// Returns a table for each kind of group that at least one arm has and that `shown` selects.
+/// Returns a table for each kind of group that at least one arm has and that `selection` selects.
 pub fn group_tables(report: &Report, selection: GroupSelection) -> Vec<GroupTable<'_>> {
     let tasks: BTreeSet<_> = report.tasks.iter().map(|trial| &trial.task).collect();
     let all = selection == GroupSelection::All || tasks.len() >= MIN_TASKS_FOR_ALL_GROUPS;

@@ -45,7 +45,7 @@ static TEMPLATES: LazyLock<Result<Environment<'static>, Error>> = LazyLock::new(
 /// Fills in a template.
 ///
 /// # Errors
-/// Fails if a template refers to a name that does not exist. The values in `filling` cannot cause
+/// Fails if a template refers to a name that does not exist. The values in `values` cannot cause
 /// this.
 pub(crate) fn render_template(name: &str, values: impl Serialize) -> Result<String, Error> {
     let templates =

@@ -18,7 +18,7 @@ const EXIT_PROTOCOL_ERROR: i32 = 76;
 /// The agent could not start.
 const EXIT_START_FAILED: i32 = 70;
 
-/// Serves on standard input and output until the stream ends. Returns the exit status. If `leaks`
+/// Serves on standard input and output until the stream ends. Returns the exit status. If `disabled_defences`
 /// is `Some`, first applies the hardening without the listed defences (usually none).
 ///
 /// Set-up lines, which are trusted, and tests use an agent without hardening over a pair of pipes.

@@ -91,10 +91,10 @@ pub(super) fn render_statements(
     tree: &Path,
     (project, overview, required): (&Project, Option<&str>, &[String]),
     requested: &BTreeSet<TopLevelName>,
-    Interface { stubs_by_name: shown_of, hidden, used, still_imported: wanted }: Interface<'_>,
+    Interface { stubs_by_name, hidden, used, still_imported: wanted }: Interface<'_>,
 ) -> Result<Statements, Fault> {
-    let named = referenced_code((tree, project), requested, &shown_of, (&used, &wanted));
-    let interfaces: Vec<String> = shown_of.into_iter().map(|(_, stub)| stub).collect();
+    let named = referenced_code((tree, project), requested, &stubs_by_name, (&used, &wanted));
+    let interfaces: Vec<String> = stubs_by_name.into_iter().map(|(_, stub)| stub).collect();
     let names: Vec<&str> = requested.iter().map(|owner| owner.name.as_str()).collect();
     let shown = names.iter().take(3).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     let more = match names.len().saturating_sub(3) {
