@@ -67,6 +67,8 @@ pub(crate) enum Action {
     DropItemIds,
     /// Removes encrypted reasoning, and reasoning that becomes empty.
     DropEncryptedReasoning,
+    /// Removes reasoning that is not followed by another item of its Responses turn.
+    DropLoneReasoning,
     /// Repeats the reasoning of a Responses turn before each of its calls.
     RepeatReasoning,
     /// Removes thinking blocks from a Messages conversation if the endpoint rejects their
@@ -159,6 +161,7 @@ impl Repair {
             Action::DropForeignItemIds => ids::drop_foreign_item_ids(body),
             Action::DropItemIds => ids::drop_item_ids(body),
             Action::DropEncryptedReasoning => reasoning::drop_encrypted_reasoning(body),
+            Action::DropLoneReasoning => reasoning::drop_lone_reasoning(body),
             Action::RepeatReasoning => reasoning::repeat_reasoning_before_calls(body),
             Action::NoThinking => reasoning::drop_thinking(body),
             Action::NoSignatures => reasoning::replace_signatures(api, body),
@@ -437,6 +440,20 @@ mod tests {
         let one = repaired(Api::Chat, Action::DropReasoningBesideText, both);
         assert_eq!(one["messages"][0].get("reasoning_content"), None);
         assert_eq!(one["messages"][1]["reasoning_content"], "hm");
+    }
+
+    #[test]
+    fn reasoning_without_a_following_item_is_removed() {
+        let thought = |id: &str| json!({"type": "reasoning", "id": id, "encrypted_content": "E"});
+        let call = json!({"type": "function_call", "call_id": "a"});
+        let result = json!({"type": "function_call_output", "call_id": "a"});
+        let said = json!({"type": "message", "role": "assistant", "content": []});
+        let user = json!({"role": "user", "content": "go"});
+        let body = json!({"input": [user, thought("1"), thought("2"), call, thought("3"), result,
+            thought("4"), user, thought("5"), said, thought("6")]});
+        let kept =
+            json!([user, thought("1"), thought("2"), call, result, user, thought("5"), said]);
+        assert_eq!(repaired(Api::Responses, Action::DropLoneReasoning, body)["input"], kept);
     }
 
     #[test]

@@ -103,6 +103,7 @@ impl Row {
             "own_item_ids" => Action::DropForeignItemIds,
             "no_item_ids" => Action::DropItemIds,
             "no_encrypted_reasoning" => Action::DropEncryptedReasoning,
+            "no_lone_reasoning" => Action::DropLoneReasoning,
             "reasoning_each_call" => Action::RepeatReasoning,
             "no_thinking" => Action::NoThinking,
             "no_signatures" => Action::NoSignatures,
@@ -226,6 +227,16 @@ mod tests {
                 Api::Responses,
                 "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false.",
                 Action::DropItemIds,
+            ),
+            (
+                Api::Responses,
+                "Item 'rs_2' of type 'reasoning' was provided without its required following item.",
+                Action::DropLoneReasoning,
+            ),
+            (
+                Api::Responses,
+                "Item 'fc_2' of type 'function_call' was provided without its required 'reasoning' item: 'rs_2'.",
+                Action::RestoreTurns,
             ),
             (
                 Api::Responses,
