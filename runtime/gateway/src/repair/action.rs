@@ -67,6 +67,8 @@ pub(crate) enum Action {
     DropItemIds,
     /// Removes encrypted reasoning, and reasoning that becomes empty.
     DropEncryptedReasoning,
+    /// Removes encrypted reasoning, except from the newest Responses turn that has some.
+    KeepNewestReasoning,
     /// Removes reasoning that is not followed by another item of its Responses turn.
     DropLoneReasoning,
     /// Repeats the reasoning of a Responses turn before each of its calls.
@@ -161,6 +163,7 @@ impl Repair {
             Action::DropForeignItemIds => ids::drop_foreign_item_ids(body),
             Action::DropItemIds => ids::drop_item_ids(body),
             Action::DropEncryptedReasoning => reasoning::drop_encrypted_reasoning(body),
+            Action::KeepNewestReasoning => reasoning::keep_newest_reasoning(body),
             Action::DropLoneReasoning => reasoning::drop_lone_reasoning(body),
             Action::RepeatReasoning => reasoning::repeat_reasoning_before_calls(body),
             Action::NoThinking => reasoning::drop_thinking(body),
@@ -454,6 +457,25 @@ mod tests {
         let kept =
             json!([user, thought("1"), thought("2"), call, result, user, thought("5"), said]);
         assert_eq!(repaired(Api::Responses, Action::DropLoneReasoning, body)["input"], kept);
+    }
+
+    #[test]
+    fn only_the_newest_turn_keeps_encrypted_reasoning() {
+        let thought = |id: &str| json!({"type": "reasoning", "id": id, "encrypted_content": "E"});
+        let call = |id: &str| json!({"type": "function_call", "id": "fc", "call_id": id});
+        let result = |id: &str| json!({"type": "function_call_output", "id": "r", "call_id": id});
+        let plain = json!({"type": "function_call", "call_id": "a"});
+        let newest = [thought("2"), call("b"), thought("3"), call("c"), result("b"), result("c")];
+        let mut body = vec![json!({"role": "user"}), thought("1"), call("a"), result("a")];
+        body.extend(newest.clone());
+        let mut kept = vec![json!({"role": "user"}), plain, result("a")];
+        kept.extend(newest.clone());
+        let repair = Action::KeepNewestReasoning;
+        let body = repaired(Api::Responses, repair.clone(), json!({"input": body}));
+        assert_eq!(body["input"], json!(kept));
+        let mut one = json!({"input": newest}).as_object().expect("an object").clone();
+        let repair = Repair { name: "r".into(), action: repair };
+        assert!(!repair.apply(Api::Responses, &mut one, &NativeTurns::default()));
     }
 
     #[test]

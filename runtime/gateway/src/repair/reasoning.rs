@@ -90,6 +90,27 @@ pub(super) fn drop_lone_reasoning(body: &mut Map<String, Value>) -> bool {
     items.len() != before
 }
 
+/// Removes encrypted reasoning, except from the newest turn that has some. The other items of older
+/// turns lose their ids, because an id requires the reasoning that the item was returned with.
+pub(super) fn keep_newest_reasoning(body: &mut Map<String, Value>) -> bool {
+    let Some(items) = body.get_mut("input").and_then(Value::as_array_mut) else { return false };
+    let is_encrypted =
+        |item: &Value| item["type"] == "reasoning" && item["encrypted_content"].is_string();
+    let newest = items.iter().rposition(is_encrypted).unwrap_or_default();
+    let before_turn = items[..newest].iter().rposition(|item| !is_own_item(item));
+    let start = before_turn.map_or(0, |at| at + 1);
+    if !items[..start].iter().any(is_encrypted) {
+        return false;
+    }
+    let mut turn = items.split_off(start);
+    items.retain(|item| !is_encrypted(item));
+    for item in items.iter_mut().filter(|item| is_own_item(item)) {
+        drop_field(item, "id");
+    }
+    items.append(&mut turn);
+    true
+}
+
 /// Repeats a turn's reasoning before each of its calls. The copies have no id, because an id may
 /// occur only once in a request.
 pub(super) fn repeat_reasoning_before_calls(body: &mut Map<String, Value>) -> bool {

@@ -103,6 +103,7 @@ impl Row {
             "own_item_ids" => Action::DropForeignItemIds,
             "no_item_ids" => Action::DropItemIds,
             "no_encrypted_reasoning" => Action::DropEncryptedReasoning,
+            "newest_reasoning" => Action::KeepNewestReasoning,
             "no_lone_reasoning" => Action::DropLoneReasoning,
             "reasoning_each_call" => Action::RepeatReasoning,
             "no_thinking" => Action::NoThinking,
@@ -227,6 +228,11 @@ mod tests {
                 Api::Responses,
                 "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false.",
                 Action::DropItemIds,
+            ),
+            (
+                Api::Responses,
+                "Conflicting authenticated continuation identities",
+                Action::KeepNewestReasoning,
             ),
             (
                 Api::Responses,
