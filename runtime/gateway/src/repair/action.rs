@@ -82,6 +82,8 @@ pub(crate) enum Action {
     UniqueIds,
     /// Removes the reasoning of messages that also have text.
     DropReasoningBesideText,
+    /// Adds the name of the called function to each tool result without one.
+    NameToolResults,
     /// Gives calls short ids.
     ShortIds,
     /// Replaces invalid characters in the names of called functions.
@@ -175,6 +177,7 @@ impl Repair {
                 text && names.iter().filter(|name| message.shift_remove(**name).is_some()).count()
                     > 0
             }),
+            Action::NameToolResults => turns::name_tool_results(body),
             Action::ShortIds => ids::shorten_ids(body),
             Action::SanitizeNames => change_each_call(body, |call| {
                 let Some(Value::String(name)) = call.get_mut("name") else { return false };
@@ -370,6 +373,26 @@ mod tests {
         let wanted = json!({"messages": [turn("x", json!([call("a")])), result("a"), turn("", json!([call("b")])),
             result("b"), turn("y", json!([call("c")]))]});
         assert_eq!(single, wanted);
+    }
+
+    #[test]
+    fn tool_results_get_the_names_of_their_functions() {
+        let call =
+            |id: &str, name: &str| json!({"id": id, "function": {"name": name, "arguments": "{}"}});
+        let turn =
+            |calls: Value| json!({"role": "assistant", "content": null, "tool_calls": calls});
+        let result = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": "r"});
+        let named = |id: &str, name: &str| {
+            let mut result = result(id);
+            result["name"] = name.into();
+            result
+        };
+        let (first, again) =
+            (turn(json!([call("a", "f"), call("b", "g")])), turn(json!([call("a", "h")])));
+        let body = json!({"messages": [first, result("b"), named("a", "own"), again, result("a"), result("x")]});
+        let wanted = json!({"messages": [first, named("b", "g"), named("a", "own"), again,
+            named("a", "h"), result("x")]});
+        assert_eq!(repaired(Api::Chat, Action::NameToolResults, body), wanted);
     }
 
     #[test]

@@ -110,6 +110,7 @@ impl Row {
             "no_signatures" => Action::NoSignatures,
             "unique_ids" => Action::UniqueIds,
             "text_or_reasoning" => Action::DropReasoningBesideText,
+            "tool_names" => Action::NameToolResults,
             "short_ids" => Action::ShortIds,
             "plain_names" => Action::SanitizeNames,
             "json_arguments" => Action::JsonArguments,
@@ -207,6 +208,16 @@ mod tests {
                 Api::Chat,
                 "Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9.",
                 Action::ShortIds,
+            ),
+            (
+                Api::Chat,
+                "* GenerateContentRequest.contents[3].parts[0].function_response.name: Name cannot be empty.\n",
+                Action::NameToolResults,
+            ),
+            (
+                Api::Chat,
+                "Tool message must have a 'name' field. The 'name' field is required to match the tool call.",
+                Action::NameToolResults,
             ),
             (
                 Api::Chat,
@@ -333,9 +344,12 @@ mod tests {
     #[test]
     fn vague_errors_are_repaired_only_after_they_recur() {
         let upstream = json!({"error": {"message": "Upstream request failed"}}).to_string();
+        let google = json!([{"error": {"message": "Request contains an invalid argument."}}]);
+        let google = google.to_string();
         for (api, status, body, wanted) in [
             (Api::Chat, 400, "", Action::KeepSupportedFields),
             (Api::Responses, 502, &*upstream, Action::DropItemIds),
+            (Api::Chat, 400, &*google, Action::NameToolResults),
         ] {
             assert_eq!(action(api, status, body, 2), None, "{body}");
             assert_eq!(action(api, status, body, 3), Some(wanted), "{body}");
