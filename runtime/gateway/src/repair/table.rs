@@ -242,6 +242,11 @@ mod tests {
             ),
             (
                 Api::Responses,
+                "Duplicate item found with id rs_1. Remove duplicate items from your input and try again.",
+                Action::DropItemIds,
+            ),
+            (
+                Api::Responses,
                 "Conflicting authenticated continuation identities",
                 Action::KeepNewestReasoning,
             ),
