@@ -1,4 +1,4 @@
-"""EXTRA, chat/tools, Gemini behind a chat address (Google's own, Ollama cloud): from step 2 on, each tool message must have the `name` of its function. A correct client adds it: resolved. (ollama#14214, hermes-agent#19728, #16482, hindsight#187, langflow#9437)"""
+"""chat/tools, Gemini behind a chat address (Google's own, Ollama cloud): from step 2 on, each tool message must have the `name` of its function. A correct client adds it: resolved. (ollama#14214, hermes-agent#19728, #16482, hindsight#187, langflow#9437)"""
 from mock import *
 class C(Case):
     def script(self, conv): return [lambda: chat({'role': 'assistant', 'tool_calls': [tcall(args=sh('ls')), tcall(args=sh('pwd'), index=1)]})]
