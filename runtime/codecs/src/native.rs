@@ -47,7 +47,8 @@ pub fn merge_member(into: &mut Map<String, Value>, name: &str, more: &Value) {
 
 /// Adds an item of a streamed list. An item with an index continues the item with the same index
 /// and type. An item without an index continues the last item if both are text of the same type and
-/// the last one is not signed yet.
+/// the last one is not signed yet. Mistral's reasoning is a list of texts. Each fragment of a stream
+/// has its own list, but Mistral accepts only one leading reasoning item in a turn.
 fn merge_item(list: &mut Vec<Value>, item: &Value) {
     let Value::Object(piece) = item else { return list.push(item.clone()) };
     let kind = &item["type"];
@@ -62,6 +63,7 @@ fn merge_item(list: &mut Vec<Value>, item: &Value) {
                 last[*name].is_string()
                     && (item[*name].is_string() || piece.contains_key("signature"))
             });
+            let textual = textual || last["thinking"].is_array() && item["thinking"].is_array();
             let signed = last["signature"].as_str().is_some_and(|signature| !signature.is_empty());
             !kind.is_null()
                 && last["type"] == *kind
@@ -133,6 +135,20 @@ mod tests {
                 {"type": "reasoning.text", "text": "c"},
             ])
         );
+    }
+
+    #[test]
+    fn merge_joins_adjacent_lists_of_thoughts() {
+        let thought =
+            |text: &str| json!({"type": "thinking", "thinking": [{"type": "text", "text": text}]});
+        let mut last = thought("b");
+        last["closed"] = true.into();
+        let text = json!({"type": "text", "text": "c"});
+        let mut whole = thought("ab");
+        whole["closed"] = true.into();
+        let piece = |part: &Value| json!({"content": [part]});
+        let all = merged(&[piece(&thought("a")), piece(&last), piece(&text), piece(&last)]);
+        assert_eq!(all["content"], json!([whole, text, last]));
     }
 
     #[test]

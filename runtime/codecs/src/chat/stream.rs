@@ -457,6 +457,29 @@ mod tests {
     }
 
     #[test]
+    fn turn_joins_reasoning_around_empty_text() {
+        let thought =
+            |text: &str| json!({"type": "thinking", "thinking": [{"type": "text", "text": text}]});
+        let text = |text: &str| json!({"type": "text", "text": text});
+        let mut reader = ChatReader::default();
+        for content in [
+            json!(""),
+            json!([thought("I ")]),
+            json!(""),
+            json!([text("")]),
+            json!([thought("look.")]),
+            json!([text("It is ")]),
+            json!("here."),
+        ] {
+            let chunk = json!({"choices": [{"delta": {"content": content}}]});
+            let event = sse::parse_event(format!("data: {chunk}\n\n").into());
+            reader.read(&event).expect("a chunk");
+        }
+        let content = json!([thought("I look."), text("It is here.")]);
+        assert_eq!(reader.take_turn(), [json!({"content": content, "role": "assistant"})]);
+    }
+
+    #[test]
     fn stream_separates_calls_with_the_same_index_by_id() {
         let call = |place: Value, id: &str, text: &str| {
             let mut call = json!({"id": id, "function": {"name": "f", "arguments": text}});

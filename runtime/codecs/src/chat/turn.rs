@@ -27,7 +27,8 @@ impl MessageBuilder {
         self.add_content(&Value::String(text.to_owned()));
     }
 
-    /// Adds content: text, or a list of parts followed by text.
+    /// Adds content: text, or a list of parts followed by text. Ignores empty texts, because some
+    /// endpoints send them between two fragments of the same part.
     fn add_content(&mut self, value: &Value) {
         if value.is_null() {
             return;
@@ -35,6 +36,10 @@ impl MessageBuilder {
         let as_parts = |value: &Value| match value {
             Value::String(text) if text.is_empty() => json!([]),
             Value::String(text) => json!([{"type": "text", "text": text}]),
+            Value::Array(parts) => {
+                let empty = json!({"type": "text", "text": ""});
+                parts.iter().filter(|part| **part != empty).cloned().collect()
+            }
             other => other.clone(),
         };
         let before = self.fields.entry("content").or_insert_with(|| match value {

@@ -67,6 +67,10 @@ pub(crate) enum Action {
     DropItemIds,
     /// Removes encrypted reasoning, and reasoning that becomes empty.
     DropEncryptedReasoning,
+    /// Removes encrypted reasoning, except from the newest Responses turn that has some.
+    KeepNewestReasoning,
+    /// Removes reasoning that is not followed by another item of its Responses turn.
+    DropLoneReasoning,
     /// Repeats the reasoning of a Responses turn before each of its calls.
     RepeatReasoning,
     /// Removes thinking blocks from a Messages conversation if the endpoint rejects their
@@ -78,6 +82,8 @@ pub(crate) enum Action {
     UniqueIds,
     /// Removes the reasoning of messages that also have text.
     DropReasoningBesideText,
+    /// Adds the name of the called function to each tool result without one.
+    NameToolResults,
     /// Gives calls short ids.
     ShortIds,
     /// Replaces invalid characters in the names of called functions.
@@ -159,6 +165,8 @@ impl Repair {
             Action::DropForeignItemIds => ids::drop_foreign_item_ids(body),
             Action::DropItemIds => ids::drop_item_ids(body),
             Action::DropEncryptedReasoning => reasoning::drop_encrypted_reasoning(body),
+            Action::KeepNewestReasoning => reasoning::keep_newest_reasoning(body),
+            Action::DropLoneReasoning => reasoning::drop_lone_reasoning(body),
             Action::RepeatReasoning => reasoning::repeat_reasoning_before_calls(body),
             Action::NoThinking => reasoning::drop_thinking(body),
             Action::NoSignatures => reasoning::replace_signatures(api, body),
@@ -169,6 +177,7 @@ impl Repair {
                 text && names.iter().filter(|name| message.shift_remove(**name).is_some()).count()
                     > 0
             }),
+            Action::NameToolResults => turns::name_tool_results(body),
             Action::ShortIds => ids::shorten_ids(body),
             Action::SanitizeNames => change_each_call(body, |call| {
                 let Some(Value::String(name)) = call.get_mut("name") else { return false };
@@ -367,6 +376,26 @@ mod tests {
     }
 
     #[test]
+    fn tool_results_get_the_names_of_their_functions() {
+        let call =
+            |id: &str, name: &str| json!({"id": id, "function": {"name": name, "arguments": "{}"}});
+        let turn =
+            |calls: Value| json!({"role": "assistant", "content": null, "tool_calls": calls});
+        let result = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": "r"});
+        let named = |id: &str, name: &str| {
+            let mut result = result(id);
+            result["name"] = name.into();
+            result
+        };
+        let (first, again) =
+            (turn(json!([call("a", "f"), call("b", "g")])), turn(json!([call("a", "h")])));
+        let body = json!({"messages": [first, result("b"), named("a", "own"), again, result("a"), result("x")]});
+        let wanted = json!({"messages": [first, named("b", "g"), named("a", "own"), again,
+            named("a", "h"), result("x")]});
+        assert_eq!(repaired(Api::Chat, Action::NameToolResults, body), wanted);
+    }
+
+    #[test]
     fn ids_names_and_arguments_satisfy_strict_endpoints() {
         let body = json!({"messages": [
             {"role": "assistant", "tool_calls": [
@@ -437,6 +466,39 @@ mod tests {
         let one = repaired(Api::Chat, Action::DropReasoningBesideText, both);
         assert_eq!(one["messages"][0].get("reasoning_content"), None);
         assert_eq!(one["messages"][1]["reasoning_content"], "hm");
+    }
+
+    #[test]
+    fn reasoning_without_a_following_item_is_removed() {
+        let thought = |id: &str| json!({"type": "reasoning", "id": id, "encrypted_content": "E"});
+        let call = json!({"type": "function_call", "call_id": "a"});
+        let result = json!({"type": "function_call_output", "call_id": "a"});
+        let said = json!({"type": "message", "role": "assistant", "content": []});
+        let user = json!({"role": "user", "content": "go"});
+        let body = json!({"input": [user, thought("1"), thought("2"), call, thought("3"), result,
+            thought("4"), user, thought("5"), said, thought("6")]});
+        let kept =
+            json!([user, thought("1"), thought("2"), call, result, user, thought("5"), said]);
+        assert_eq!(repaired(Api::Responses, Action::DropLoneReasoning, body)["input"], kept);
+    }
+
+    #[test]
+    fn only_the_newest_turn_keeps_encrypted_reasoning() {
+        let thought = |id: &str| json!({"type": "reasoning", "id": id, "encrypted_content": "E"});
+        let call = |id: &str| json!({"type": "function_call", "id": "fc", "call_id": id});
+        let result = |id: &str| json!({"type": "function_call_output", "id": "r", "call_id": id});
+        let plain = json!({"type": "function_call", "call_id": "a"});
+        let newest = [thought("2"), call("b"), thought("3"), call("c"), result("b"), result("c")];
+        let mut body = vec![json!({"role": "user"}), thought("1"), call("a"), result("a")];
+        body.extend(newest.clone());
+        let mut kept = vec![json!({"role": "user"}), plain, result("a")];
+        kept.extend(newest.clone());
+        let repair = Action::KeepNewestReasoning;
+        let body = repaired(Api::Responses, repair.clone(), json!({"input": body}));
+        assert_eq!(body["input"], json!(kept));
+        let mut one = json!({"input": newest}).as_object().expect("an object").clone();
+        let repair = Repair { name: "r".into(), action: repair };
+        assert!(!repair.apply(Api::Responses, &mut one, &NativeTurns::default()));
     }
 
     #[test]

@@ -28,8 +28,8 @@ pub(super) fn drop_foreign_item_ids(body: &mut Map<String, Value>) -> bool {
     })
 }
 
-/// Removes the ids of all items, because these ids refer to items that the endpoint did not keep.
-/// Reasoning without encrypted content then becomes empty and is removed.
+/// Removes the ids of all items, because these ids refer to items that the endpoint did not keep, or
+/// are not unique. Reasoning without encrypted content then becomes empty and is removed.
 pub(super) fn drop_item_ids(body: &mut Map<String, Value>) -> bool {
     let Some(input) = body.get_mut("input").and_then(Value::as_array_mut) else { return false };
     let dropped = change_each(input.iter_mut(), |item| drop_field(item, "id"));

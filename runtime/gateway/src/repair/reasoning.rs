@@ -62,6 +62,55 @@ pub(super) fn replace_signatures(api: Api, body: &mut Map<String, Value>) -> boo
     }
 }
 
+/// Whether an item of a Responses conversation comes from the model.
+fn is_own_item(item: &Value) -> bool {
+    match item["type"].as_str() {
+        None | Some("message") => item["role"] == "assistant",
+        Some(kind) => !kind.ends_with("_output"),
+    }
+}
+
+/// Removes reasoning that is not followed by another item of the model. Such reasoning is all that
+/// remains of a response without text and calls.
+pub(super) fn drop_lone_reasoning(body: &mut Map<String, Value>) -> bool {
+    let Some(items) = body.get_mut("input").and_then(Value::as_array_mut) else { return false };
+    let before = items.len();
+    let mut is_followed = false;
+    let mut out: Vec<Value> = Vec::with_capacity(before);
+    for item in std::mem::take(items).into_iter().rev() {
+        if item["type"] != "reasoning" {
+            is_followed = is_own_item(&item);
+        } else if !is_followed {
+            continue;
+        }
+        out.push(item);
+    }
+    out.reverse();
+    *items = out;
+    items.len() != before
+}
+
+/// Removes encrypted reasoning, except from the newest turn that has some. The other items of older
+/// turns lose their ids, because an id requires the reasoning that the item was returned with.
+pub(super) fn keep_newest_reasoning(body: &mut Map<String, Value>) -> bool {
+    let Some(items) = body.get_mut("input").and_then(Value::as_array_mut) else { return false };
+    let is_encrypted =
+        |item: &Value| item["type"] == "reasoning" && item["encrypted_content"].is_string();
+    let newest = items.iter().rposition(is_encrypted).unwrap_or_default();
+    let before_turn = items[..newest].iter().rposition(|item| !is_own_item(item));
+    let start = before_turn.map_or(0, |at| at + 1);
+    if !items[..start].iter().any(is_encrypted) {
+        return false;
+    }
+    let mut turn = items.split_off(start);
+    items.retain(|item| !is_encrypted(item));
+    for item in items.iter_mut().filter(|item| is_own_item(item)) {
+        drop_field(item, "id");
+    }
+    items.append(&mut turn);
+    true
+}
+
 /// Repeats a turn's reasoning before each of its calls. The copies have no id, because an id may
 /// occur only once in a request.
 pub(super) fn repeat_reasoning_before_calls(body: &mut Map<String, Value>) -> bool {

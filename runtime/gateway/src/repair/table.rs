@@ -103,11 +103,14 @@ impl Row {
             "own_item_ids" => Action::DropForeignItemIds,
             "no_item_ids" => Action::DropItemIds,
             "no_encrypted_reasoning" => Action::DropEncryptedReasoning,
+            "newest_reasoning" => Action::KeepNewestReasoning,
+            "no_lone_reasoning" => Action::DropLoneReasoning,
             "reasoning_each_call" => Action::RepeatReasoning,
             "no_thinking" => Action::NoThinking,
             "no_signatures" => Action::NoSignatures,
             "unique_ids" => Action::UniqueIds,
             "text_or_reasoning" => Action::DropReasoningBesideText,
+            "tool_names" => Action::NameToolResults,
             "short_ids" => Action::ShortIds,
             "plain_names" => Action::SanitizeNames,
             "json_arguments" => Action::JsonArguments,
@@ -208,6 +211,16 @@ mod tests {
             ),
             (
                 Api::Chat,
+                "* GenerateContentRequest.contents[3].parts[0].function_response.name: Name cannot be empty.\n",
+                Action::NameToolResults,
+            ),
+            (
+                Api::Chat,
+                "Tool message must have a 'name' field. The 'name' field is required to match the tool call.",
+                Action::NameToolResults,
+            ),
+            (
+                Api::Chat,
                 "Invalid 'messages[2].tool_calls[0].function.name': string does not match pattern. Expected '^[a-zA-Z0-9_-]+$'.",
                 Action::SanitizeNames,
             ),
@@ -226,6 +239,26 @@ mod tests {
                 Api::Responses,
                 "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false.",
                 Action::DropItemIds,
+            ),
+            (
+                Api::Responses,
+                "Duplicate item found with id rs_1. Remove duplicate items from your input and try again.",
+                Action::DropItemIds,
+            ),
+            (
+                Api::Responses,
+                "Conflicting authenticated continuation identities",
+                Action::KeepNewestReasoning,
+            ),
+            (
+                Api::Responses,
+                "Item 'rs_2' of type 'reasoning' was provided without its required following item.",
+                Action::DropLoneReasoning,
+            ),
+            (
+                Api::Responses,
+                "Item 'fc_2' of type 'function_call' was provided without its required 'reasoning' item: 'rs_2'.",
+                Action::RestoreTurns,
             ),
             (
                 Api::Responses,
@@ -316,9 +349,12 @@ mod tests {
     #[test]
     fn vague_errors_are_repaired_only_after_they_recur() {
         let upstream = json!({"error": {"message": "Upstream request failed"}}).to_string();
+        let google = json!([{"error": {"message": "Request contains an invalid argument."}}]);
+        let google = google.to_string();
         for (api, status, body, wanted) in [
             (Api::Chat, 400, "", Action::KeepSupportedFields),
             (Api::Responses, 502, &*upstream, Action::DropItemIds),
+            (Api::Chat, 400, &*google, Action::NameToolResults),
         ] {
             assert_eq!(action(api, status, body, 2), None, "{body}");
             assert_eq!(action(api, status, body, 3), Some(wanted), "{body}");

@@ -1,5 +1,7 @@
 //! Rewrites the texts and roles of turns for strict endpoints.
 
+use std::collections::HashMap;
+
 use proctor_types::Api;
 use serde_json::{Map, Value, json};
 
@@ -102,6 +104,29 @@ pub(super) fn insert_turn_after_tool(body: &mut Map<String, Value>) -> bool {
     }
     *all = out;
     changed
+}
+
+/// Adds the name of the called function to each tool result without one.
+pub(super) fn name_tool_results(body: &mut Map<String, Value>) -> bool {
+    // An endpoint may use an id again in a later turn, so the last call with the id counts.
+    let mut names: HashMap<String, String> = HashMap::new();
+    change_each(items(body.get_mut("messages")), |message| {
+        for call in message["tool_calls"].as_array().into_iter().flatten() {
+            let name = call["function"]["name"].as_str();
+            if let (Some(id), Some(name)) = (call["id"].as_str(), name) {
+                names.insert(id.to_owned(), name.to_owned());
+            }
+        }
+        let has_name = message["name"].as_str().is_some_and(|name| !name.is_empty());
+        if message["role"] != "tool" || has_name {
+            return false;
+        }
+        let Some(name) = message["tool_call_id"].as_str().and_then(|id| names.get(id)) else {
+            return false;
+        };
+        message["name"] = name.as_str().into();
+        true
+    })
 }
 
 /// Puts each call into its own turn, followed by its result.
