@@ -94,7 +94,9 @@ impl TrialGateway {
             return Ok(Some(AttemptFailure::corrupted_response(why, &checks.thought_answer.hint)));
         }
         if !request.tools {
-            return Ok(None);
+            let mut text = if has_thought_alone { String::new() } else { text };
+            checks.end_token.strip_end_tokens(&mut text);
+            return Ok(self.find_lost_fence(request, whole, &text));
         }
         // Whether the call uses a tool that the request does not contain. Every format puts tool
         // names in double quotes, so a search for the quoted name finds them.

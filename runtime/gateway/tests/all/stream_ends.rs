@@ -109,3 +109,37 @@ async fn incomplete_response_is_requested_again() {
         assert!(why.contains("response"), "{why}");
     }
 }
+
+/// Returns a sink, and the content and the number of requests after each of two requests to an
+/// endpoint that streams these lists of chunks.
+async fn ask_twice(lists: Vec<Vec<Value>>) -> (Arc<RecordingSink>, Vec<(String, usize)>) {
+    let (url, count) = start_streaming_endpoint(lists, AfterChunks::Holds).await;
+    let kept = Arc::new(RecordingSink::default());
+    let trial =
+        fast_gateway().open(&model(&url), &Budget::default(), kept.clone()).expect("usable");
+    let mut seen = Vec::new();
+    for step in 1..=2 {
+        let content = trial.ask(&ask("hi")).await.expect("an answer").content;
+        seen.push((content, count.load(Ordering::Relaxed)));
+        assert_eq!(trial.meter().steps(), step);
+    }
+    (kept, seen)
+}
+
+#[tokio::test]
+async fn stream_that_lost_a_fence_is_requested_again_without_streaming() {
+    let response = |text: &str| vec![text_chunk(text), end_chunk("stop")];
+    let whole = "```bash\nls\n```";
+    for torn in ["ls\n```", "```bash\nls"] {
+        let (kept, seen) = ask_twice(vec![response(torn), response(whole)]).await;
+        assert_eq!(seen, [(whole.to_owned(), 2), (whole.to_owned(), 3)]);
+        let streamed = kept.attempts().into_iter().map(|attempt| {
+            let body: Value = serde_json::from_slice(&attempt.request_body).expect("JSON");
+            body["stream"] == true
+        });
+        assert_eq!(streamed.collect::<Vec<_>>(), [true, false, false]);
+        // The second response has the same form, so the model wrote it.
+        let (_, seen) = ask_twice(vec![response(torn)]).await;
+        assert_eq!(seen, [(torn.to_owned(), 2), (torn.to_owned(), 3)]);
+    }
+}
