@@ -78,6 +78,22 @@ fn merge_item(list: &mut Vec<Value>, item: &Value) {
     }
 }
 
+/// Whether a value has no content: only empty texts, flags, numbers and identifying members.
+pub fn is_blank(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.iter().all(is_blank),
+        Value::Object(fields) => are_blank(fields),
+    }
+}
+
+/// Whether members have no content.
+pub fn are_blank(fields: &Map<String, Value>) -> bool {
+    let is_identity = |name: &str| name == "status" || IDENTITY_MEMBERS.contains(&name);
+    fields.iter().all(|(name, value)| is_identity(name) || is_blank(value))
+}
+
 /// Removes null members, because some endpoints reject the `null` that they themselves sent.
 pub fn remove_nulls(fields: &mut Map<String, Value>) {
     fields.retain(|_, value| !value.is_null() && *value != json!([]));

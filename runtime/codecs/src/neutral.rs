@@ -318,4 +318,61 @@ impl CollectedResponse {
         let counted = self.usage.is_some_and(|usage| usage.output > 0);
         (!thought && !counted).then(|| "empty response without output tokens".into())
     }
+
+    /// Whether the response ended normally but has no output at all: no text, reasoning or call, and
+    /// no content that only the endpoint's own format has, such as encrypted reasoning.
+    pub fn is_hollow(&self) -> bool {
+        let is_blank = |item: &Item| match item {
+            Item::Text(text) | Item::Refusal(text) => text.is_empty(),
+            Item::Reasoning(thought) => thought.text.is_empty() && thought.signature.is_none(),
+            Item::Call(_) => false,
+        };
+        let mut parts = self.native.iter().flat_map(|turn| &turn.items);
+        self.stop == Some(StopReason::End)
+            && self.items.iter().all(is_blank)
+            && native::are_blank(&self.extra)
+            && parts.all(native::is_blank)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::{Api, NativeTurn};
+    use serde_json::{Value, json};
+
+    use super::CollectedResponse;
+    use crate::{native_turn, read_response};
+
+    fn is_hollow(api: Api, body: &Value) -> bool {
+        let deltas = read_response(api, body, 1).expect("a response");
+        let mut whole = CollectedResponse::from_deltas(deltas);
+        whole.native = Some(NativeTurn { api, items: native_turn(api, body, &[]) });
+        whole.is_hollow()
+    }
+
+    #[test]
+    fn is_hollow_needs_a_turn_without_any_content() {
+        let gemini = |content: Value| {
+            let body = json!({"candidates": [{"content": content, "finishReason": "STOP"}]});
+            is_hollow(Api::Gemini, &body)
+        };
+        assert!(gemini(json!({"role": "model"})));
+        assert!(gemini(json!({"role": "model", "parts": [{"text": ""}]})));
+        assert!(!gemini(json!({"parts": [{"text": "", "thoughtSignature": "S"}]})));
+        assert!(!gemini(json!({"parts": [{"text": "Hm.", "thought": true}]})));
+        let chat = |message: Value| {
+            let body = json!({"choices": [{"message": message, "finish_reason": "stop"}]});
+            is_hollow(Api::Chat, &body)
+        };
+        assert!(chat(json!({"role": "assistant", "content": "", "reasoning_content": ""})));
+        assert!(!chat(json!({"role": "assistant", "content": "Done."})));
+        let encrypted = json!([{"type": "reasoning.encrypted", "data": "E"}]);
+        assert!(!chat(json!({"content": "", "reasoning_details": encrypted})));
+        let messages = |content: Value| {
+            is_hollow(Api::Messages, &json!({"content": content, "stop_reason": "end_turn"}))
+        };
+        assert!(messages(json!([])) && messages(json!([{"type": "text", "text": ""}])));
+        assert!(!messages(json!([{"type": "redacted_thinking", "data": "E"}])));
+        assert!(!is_hollow(Api::Messages, &json!({"content": [], "stop_reason": "max_tokens"})));
+    }
 }

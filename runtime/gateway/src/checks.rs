@@ -22,6 +22,14 @@ pub(crate) struct EndpointChecks {
     pub run_of_one: RepeatedCharacterCheck,
     pub end_token: EndTokenCheck,
     pub thought_answer: AnswerAsReasoningCheck,
+    pub hollow: HollowResponseCheck,
+}
+
+/// Detects a response without any output for which the endpoint counted output tokens.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HollowResponseCheck {
+    pub least_output: u64,
 }
 
 /// Finds end-of-text tokens that a server failed to remove.

@@ -1,5 +1,5 @@
-//! Detects corrupted responses: broken calls, calls left in the text, a truncated prompt, or a
-//! response cut off at the server's own output limit.
+//! Detects corrupted responses: broken calls, calls left in the text, a truncated prompt, a response
+//! cut off at the server's own output limit, or no output at all.
 //!
 //! Most servers that corrupt calls do so only in streams, so the gateway repeats the request
 //! without streaming. If the second response has broken calls too, the model wrote them. The
@@ -25,6 +25,39 @@ use crate::{
 };
 
 impl TrialGateway {
+    /// Returns why a response without any output must be requested again, or `None` if it counts as
+    /// the model's empty turn. `attempt` is the number of the attempt, counted from 1.
+    ///
+    /// # Errors
+    /// A built-in table cannot be read.
+    pub(crate) fn find_missing_output(
+        &self,
+        request: &OutgoingRequest,
+        whole: &CollectedResponse,
+        attempt: u32,
+    ) -> Result<Option<AttemptFailure>, Fault> {
+        let (model, halts) = (&self.route().model, &self.route().halts);
+        if request.grace || request.class != RequestClass::Main || !whole.is_hollow() {
+            return Ok(None);
+        }
+        let output = whole.usage.map_or(0, |usage| usage.output);
+        // The Gemini API itself returns such responses, and repeating the request helps. In other
+        // formats, a model may also end its turn without output.
+        if model.api != Api::Gemini {
+            let least = EndpointChecks::shipped()?.hollow.least_output;
+            if output < least || halts.ends_turns_without_output(model) {
+                return Ok(None);
+            }
+            let policy = &self.route().policy;
+            if attempt >= policy.empty_attempts.min(policy.attempts) {
+                halts.note_turn_without_output(model);
+                return Ok(None);
+            }
+        }
+        let why = format!("empty response, although the endpoint counted {output} output tokens");
+        Ok(Some(AttemptFailure::new(FailureKind::Empty, why)))
+    }
+
     /// Returns why a complete response must be requested again, or `None` if it is accepted as the
     /// model's own output.
     ///
@@ -94,7 +127,9 @@ impl TrialGateway {
             return Ok(Some(AttemptFailure::corrupted_response(why, &checks.thought_answer.hint)));
         }
         if !request.tools {
-            return Ok(None);
+            let mut text = if has_thought_alone { String::new() } else { text };
+            checks.end_token.strip_end_tokens(&mut text);
+            return Ok(self.find_lost_fence(request, whole, &text));
         }
         // Whether the call uses a tool that the request does not contain. Every format puts tool
         // names in double quotes, so a search for the quoted name finds them.

@@ -84,6 +84,11 @@ struct ModelState {
     /// Whether calls in a non-streamed response were also broken. If so, the model itself writes
     /// them that way.
     writes_malformed_calls: bool,
+    /// Whether a non-streamed text also lacked a fence. If so, the model itself omits it.
+    omits_fences: bool,
+    /// Whether all attempts of a request returned a response without output. If so, the model itself
+    /// ends its turns that way.
+    ends_turns_without_output: bool,
     /// Whether a call contained characters that HTML escapes. If so, the endpoint does not escape
     /// them.
     has_returned_unescaped: bool,
@@ -178,6 +183,26 @@ impl Halts {
     /// Whether the model itself has written calls that look broken.
     pub(crate) fn writes_malformed_calls(&self, model: &ModelSpec) -> bool {
         self.read(model, |state| state.writes_malformed_calls).unwrap_or_default()
+    }
+
+    /// Notes that the model itself omits fences of its code blocks.
+    pub(crate) fn note_omitted_fence(&self, model: &ModelSpec) {
+        self.update(model, |state| state.omits_fences = true);
+    }
+
+    /// Whether the model itself has omitted a fence of a code block.
+    pub(crate) fn omits_fences(&self, model: &ModelSpec) -> bool {
+        self.read(model, |state| state.omits_fences).unwrap_or_default()
+    }
+
+    /// Notes that the model itself ends turns without output.
+    pub(crate) fn note_turn_without_output(&self, model: &ModelSpec) {
+        self.update(model, |state| state.ends_turns_without_output = true);
+    }
+
+    /// Whether the model itself has ended a turn without output.
+    pub(crate) fn ends_turns_without_output(&self, model: &ModelSpec) -> bool {
+        self.read(model, |state| state.ends_turns_without_output).unwrap_or_default()
     }
 
     /// Notes that the endpoint returned a call with characters that HTML escapes.

@@ -29,6 +29,7 @@ mod endpoint;
 mod endpoint_failures;
 mod error;
 mod error_text;
+mod fences;
 mod first_response;
 mod first_response_gate;
 mod gateway;

@@ -120,10 +120,12 @@ impl RepairedRequest {
     /// Keeps the repairs for later requests, since the endpoint accepted this one.
     pub(crate) fn remember_repairs(&self, trial: &TrialGateway) {
         let (model, halts) = (&trial.route().model, &trial.route().halts);
-        // The calls in the non-streamed response are also broken, so streaming was not the cause.
-        let is_futile = |repair: &&Repair| {
-            repair.action == Action::NoStream && halts.writes_malformed_calls(model)
+        // The non-streamed response is also broken, so streaming was not the cause.
+        let is_broken = match self.request.tools {
+            true => halts.writes_malformed_calls(model),
+            false => halts.omits_fences(model),
         };
+        let is_futile = |repair: &&Repair| repair.action == Action::NoStream && is_broken;
         for repair in self.repairs.iter().filter(|repair| !is_futile(repair)) {
             halts.remember_repair(model, repair);
         }

@@ -131,7 +131,8 @@ impl TrialGateway {
                 _ => None,
             };
             if matches!(judged, Judgement::Answered) && !client.has_started_response() {
-                let doubt = self.retry_reason(&result, filtered, request).await?;
+                let doubt =
+                    self.retry_reason(&result, filtered, attempts.number(), request).await?;
                 if let Some(trouble) = doubt {
                     filtered += u32::from(trouble.kind == FailureKind::Filtered);
                     judged = Judgement::Retry(trouble);
@@ -338,6 +339,7 @@ impl TrialGateway {
         &self,
         result: &AttemptResult,
         filtered: u32,
+        attempt: u32,
         request: &OutgoingRequest,
     ) -> Result<Option<AttemptFailure>, Fault> {
         let whole = &result.whole;
@@ -368,7 +370,10 @@ impl TrialGateway {
                     false => trouble(FailureKind::Empty, &why),
                 }
             }
-            _ => self.find_defect(request, whole).await?,
+            _ => match self.find_missing_output(request, whole, attempt)? {
+                Some(trouble) => Some(trouble),
+                None => self.find_defect(request, whole).await?,
+            },
         })
     }
 

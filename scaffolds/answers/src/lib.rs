@@ -21,3 +21,4 @@ mod thinking;
 pub use apply::{ApplyOutcome, EditReport, FileLookup, FileState, MatchMode, Status, apply};
 pub use patch::extract_patch;
 pub use probe::{NamedDefinition, defined_name, parse_named_definitions};
+pub use thinking::after_thinking;

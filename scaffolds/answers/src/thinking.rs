@@ -1,22 +1,99 @@
-//! Removes reasoning, which is not part of the answer and may contain drafts of edits.
+//! Removes reasoning, which is not part of the answer and may contain drafts of edits and commands.
 
-/// Returns the answer without a leading `<think>` block. If the block is not closed, returns an
+/// The tags before and after reasoning. Many chat templates end the prompt with the first tag, so a
+/// server without a reasoning parser returns only the second one.
+const TAGS: [(&str, &str); 4] = [
+    ("<think>", "</think>"),
+    ("[THINK]", "[/THINK]"),
+    ("<seed:think>", "</seed:think>"),
+    ("◁think▷", "◁/think▷"),
+];
+
+/// Returns the part of a response after the model's reasoning, or the whole response if it has no
+/// reasoning. Returns `None` if the reasoning does not end.
+pub fn after_thinking(response: &str) -> Option<&str> {
+    let text = response.trim_start();
+    for (start, end) in TAGS {
+        if let Some(rest) = text.strip_prefix(start) {
+            return rest.split_once(end).map(|(_, after)| after);
+        }
+    }
+    let after = TAGS.iter().find_map(|(start, end)| after_lone_end(response, start, end));
+    Some(after.unwrap_or(response))
+}
+
+/// Returns the answer without the reasoning before it. If the reasoning does not end, returns an
 /// empty answer, because the response was cut off during reasoning.
 pub(crate) fn strip_thinking(answer: &str) -> &str {
-    match answer.trim_start().strip_prefix("<think>") {
-        None => answer,
-        Some(rest) => rest.split_once("</think>").map_or("", |(_, after)| after),
-    }
+    after_thinking(answer).unwrap_or_default()
+}
+
+/// Returns the text after an end tag without a start tag. Ignores a tag that the model mentions or
+/// writes to a file, and a tag after the answer, which some templates leave there.
+fn after_lone_end<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
+    text.match_indices(end).find_map(|(at, tag)| {
+        let (before, after) = (&text[..at], &text[at + tag.len()..]);
+        let ends_reasoning = !before.contains(start)
+            && !is_mention(before, after)
+            && !after.trim().is_empty()
+            && has_whole_blocks(after);
+        ends_reasoning.then_some(after)
+    })
+}
+
+/// Whether a tag between the two texts is part of a sentence or a quotation.
+fn is_mention(before: &str, after: &str) -> bool {
+    // A line that begins with backticks may be a fence.
+    let line = before.rsplit('\n').next().unwrap_or_default().trim_start_matches('`');
+    let opens = |quote: char| line.matches(quote).count() % 2 == 1;
+    let follows_word = line.ends_with(' ') && !line.trim().is_empty();
+    follows_word || opens('"') || opens('`') || after.starts_with(['\'', '"'])
+}
+
+/// Whether the text has an even number of code fences. The rest of a block that contains the tag
+/// has an odd number.
+fn has_whole_blocks(text: &str) -> bool {
+    text.lines().filter(|line| line.starts_with("```")).count().is_multiple_of(2)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::strip_thinking;
+    use super::{after_thinking, strip_thinking};
 
     #[test]
     fn strip_thinking_removes_only_a_leading_block() {
         assert_eq!(strip_thinking("\n<think>draft</think>\nanswer"), "\nanswer");
         assert_eq!(strip_thinking("<think>cut"), "");
         assert_eq!(strip_thinking("a <think>b</think>"), "a <think>b</think>");
+        assert_eq!(after_thinking("<think>cut"), None);
+    }
+
+    #[test]
+    fn end_tag_without_a_start_tag_ends_the_reasoning() {
+        for (response, answer) in [
+            ("draft\n</think>\n\nanswer", "\n\nanswer"),
+            ("I don't need more.</think>Done.", "Done."),
+            ("```bash\nls\n```</think>```bash\npwd\n```", "```bash\npwd\n```"),
+            ("```bash\nls\n</think>\n\n```bash\npwd\n```", "\n\n```bash\npwd\n```"),
+            ("The tag is `</think>`.\n</think>\nanswer", "\nanswer"),
+            ("</think>\n\nanswer", "\n\nanswer"),
+            ("draft[/THINK]answer", "answer"),
+        ] {
+            assert_eq!(after_thinking(response), Some(answer), "{response}");
+        }
+    }
+
+    #[test]
+    fn end_tag_within_an_answer_is_kept() {
+        for response in [
+            "```bash\ngrep -n '</think>' parser.py\n```",
+            "```bash\ncat > x.txt <<'E'\nthought\n</think>\nE\n```",
+            "```bash\nls\n```\nThis keeps `</think>` in the text.",
+            "```bash\nls\n```\nAll text up to </think> is dropped.",
+            "```bash\nls\n```\n</think>\n",
+            "x = \"thought</think>answer\"\n",
+        ] {
+            assert_eq!(after_thinking(response), Some(response), "{response}");
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! The scaffold `bash`: one fenced command per response, for models without function calling.
 //!
 //! ```text
-//! answer = text block text          ; exactly one block; other fenced blocks don't count
+//! answer = text block text          ; exactly one block; other fenced blocks don't count, nor does
+//!                                   ; reasoning before the answer
 //! block  = open line* close
 //! open   = ticks "bash"             ; ticks: three or more backticks at the start of a line
 //! close  = ticks                    ; at least as many as opened, and nothing else on the line

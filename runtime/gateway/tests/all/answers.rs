@@ -51,7 +51,8 @@ content = "Done."
 
 #[tokio::test]
 async fn usage_comes_from_the_endpoint() {
-    let script = "[default]\nusage = { input = 100, output = 20, cached = 80, reasoning = 7 }";
+    let script = "[default]\ncontent = 'x'\n\
+        usage = { input = 100, output = 20, cached = 80, reasoning = 7 }";
     let bench = Bench::new(script, Budget::default()).await;
     let usage = bench.trial.ask(&ask("hi")).await.expect("an answer").usage;
     assert_eq!((usage.input, usage.output, usage.cached, usage.reasoning), (100, 20, 80, 7));

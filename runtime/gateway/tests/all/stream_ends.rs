@@ -8,8 +8,8 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use proctor_gateway::{Gateway, PriceTable, RetryPolicy};
-use proctor_types::Budget;
+use proctor_gateway::{Gateway, PriceTable, RequestError, RetryPolicy};
+use proctor_types::{Api, Budget};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -108,4 +108,74 @@ async fn incomplete_response_is_requested_again() {
         let why = kept.attempts()[0].error.clone().unwrap_or_default();
         assert!(why.contains("response"), "{why}");
     }
+}
+
+/// Returns a sink, and the content and the number of requests after each of two requests to an
+/// endpoint that streams these lists of chunks.
+async fn ask_twice(lists: Vec<Vec<Value>>) -> (Arc<RecordingSink>, Vec<(String, usize)>) {
+    let (url, count) = start_streaming_endpoint(lists, AfterChunks::Holds).await;
+    let kept = Arc::new(RecordingSink::default());
+    let trial =
+        fast_gateway().open(&model(&url), &Budget::default(), kept.clone()).expect("usable");
+    let mut seen = Vec::new();
+    for step in 1..=2 {
+        let content = trial.ask(&ask("hi")).await.expect("an answer").content;
+        seen.push((content, count.load(Ordering::Relaxed)));
+        assert_eq!(trial.meter().steps(), step);
+    }
+    (kept, seen)
+}
+
+#[tokio::test]
+async fn stream_that_lost_a_fence_is_requested_again_without_streaming() {
+    let response = |text: &str| vec![text_chunk(text), end_chunk("stop")];
+    let whole = "```bash\nls\n```";
+    for torn in ["ls\n```", "```bash\nls"] {
+        let (kept, seen) = ask_twice(vec![response(torn), response(whole)]).await;
+        assert_eq!(seen, [(whole.to_owned(), 2), (whole.to_owned(), 3)]);
+        let streamed = kept.attempts().into_iter().map(|attempt| {
+            let body: Value = serde_json::from_slice(&attempt.request_body).expect("JSON");
+            body["stream"] == true
+        });
+        assert_eq!(streamed.collect::<Vec<_>>(), [true, false, false]);
+        // The second response has the same form, so the model wrote it.
+        let (_, seen) = ask_twice(vec![response(torn)]).await;
+        assert_eq!(seen, [(torn.to_owned(), 2), (torn.to_owned(), 3)]);
+    }
+}
+
+#[tokio::test]
+async fn response_without_output_is_requested_again() {
+    let hollow = |tokens: u64| {
+        vec![
+            json!({"choices": [{"delta": {"role": "assistant", "content": ""}}]}),
+            json!({"choices": [{"delta": {}, "finish_reason": "stop"}],
+                   "usage": {"prompt_tokens": 7, "completion_tokens": tokens}}),
+        ]
+    };
+    let whole = vec![text_chunk("all"), end_chunk("stop")];
+    let (_, seen) = ask_twice(vec![hollow(20), hollow(20), whole]).await;
+    assert_eq!(seen, [("all".to_owned(), 3), ("all".to_owned(), 4)]);
+    // No attempt has output, so the model ended its turn, and later turns count at once.
+    let (_, seen) = ask_twice(vec![hollow(20)]).await;
+    assert_eq!(seen, [(String::new(), 6), (String::new(), 7)]);
+    // The only token is the end of the turn.
+    let (_, seen) = ask_twice(vec![hollow(1)]).await;
+    assert_eq!(seen, [(String::new(), 1), (String::new(), 2)]);
+}
+
+#[tokio::test]
+async fn gemini_turns_without_parts_are_a_fault() {
+    let hollow = json!({"candidates": [{"content": {"role": "model"}, "finishReason": "STOP"}],
+        "usageMetadata": {"promptTokenCount": 7, "thoughtsTokenCount": 13}});
+    let (url, count) = start_streaming_endpoint(vec![vec![hollow]], AfterChunks::Breaks).await;
+    let mut spec = model(&url);
+    spec.api = Api::Gemini;
+    let trial = fast_gateway()
+        .open(&spec, &Budget::default(), Arc::new(RecordingSink::default()))
+        .expect("usable");
+    let error = trial.ask(&ask("hi")).await.expect_err("no output");
+    let RequestError::Fault(fault) = error else { panic!("{error:?}") };
+    assert!(fault.what.contains("13 output tokens"), "{fault}");
+    assert_eq!((count.load(Ordering::Relaxed), trial.meter().steps()), (6, 0));
 }

@@ -10,6 +10,8 @@ const SUBMIT_LINE: &str = "proctor-submit";
 /// Parses a response according to the module's grammar. The error text completes the sentence
 /// "Nothing was run: ...".
 pub(super) fn parse(answer: &str) -> Result<Action, String> {
+    // A server without a reasoning parser returns the reasoning as text. Drafts in it must not run.
+    let answer = proctor_answers::after_thinking(answer).unwrap_or(answer);
     let mut blocks = Vec::new();
     let mut lines = answer.lines();
     while let Some(line) = lines.next() {
@@ -81,6 +83,20 @@ mod tests {
         assert!(parse("```bash\na\n```\n```bash\nb\n```").unwrap_err().contains("2 bash blocks"));
         assert!(parse("```bash\nls").unwrap_err().contains("not closed"));
         assert!(parse("```bash\n \n```").unwrap_err().contains("empty"));
+    }
+
+    #[test]
+    fn grammar_ignores_blocks_in_reasoning() {
+        let draft = "First I would run\n```bash\nproctor-submit\n```\nbut no.";
+        let answer = "I look.\n```bash\nls\n```";
+        assert_eq!(parse(&format!("{draft}\n</think>\n\n{answer}")), run("ls"));
+        assert_eq!(parse(&format!("{draft}</think>{answer}")), run("ls"));
+        assert_eq!(parse(&format!("<think>\n{draft}\n</think>\n\n{answer}")), run("ls"));
+        assert!(parse(&format!("<think>{draft}</think>")).unwrap_err().contains("no bash block"));
+        // The model's own command contains the tag.
+        let command = "cat > x <<'E'\n</think>\nE";
+        assert_eq!(parse(&format!("```bash\n{command}\n```")), run(command));
+        assert_eq!(parse("```bash\nls\n```\n</think>"), run("ls"));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Parses the arguments of tool calls in the forms in which servers encode them.
 //!
-//! Some servers encode the object twice, don't escape line breaks in strings, or send each value of
-//! a nullable type as a string. None of this is the model's mistake. If a strict parser accepts the
-//! arguments, they are not changed.
+//! Some servers encode the object twice, don't escape line breaks in strings, send each value of a
+//! nullable type as a string, or decode a string that contains JSON. None of this is the model's
+//! mistake. If a strict parser accepts the arguments, they are not changed.
 
 use proctor_types::ToolCall;
 use serde_json::{Map, Value, json};
@@ -76,12 +76,24 @@ pub(super) fn coerce_types(schema: &Value, arguments: &Value) -> Option<Value> {
     changed.then_some(Value::Object(fields))
 }
 
+/// Encodes the values of these fields as JSON text, unless they are text or null. If the content of
+/// a file is JSON, some servers decode the string that the model wrote.
+pub(super) fn encode_texts(fields: &[&str], mut arguments: Value) -> Value {
+    for name in fields {
+        let Some(value) = arguments.get_mut(*name) else { continue };
+        if !value.is_string() && !value.is_null() {
+            *value = Value::String(value.to_string());
+        }
+    }
+    arguments
+}
+
 #[cfg(test)]
 mod tests {
     use proctor_types::ToolCall;
     use serde_json::{Value, json};
 
-    use super::{coerce_types, parse};
+    use super::{coerce_types, encode_texts, parse};
 
     fn parse_text(arguments: &str) -> Option<Value> {
         let call = ToolCall { id: "a".into(), name: "f".into(), arguments: arguments.into() };
@@ -103,6 +115,16 @@ mod tests {
             "a string without an object stays a string"
         );
         assert_eq!((parse_text("not JSON"), parse_text("{\"a\": \"\n")), (None, None));
+    }
+
+    #[test]
+    fn encode_texts_restores_decoded_texts() {
+        let came = json!({"path": {}, "text": {"I": 1, "IV": [4]}, "old": "x", "new": null});
+        let wanted = json!({"path": {}, "text": "{\"I\":1,\"IV\":[4]}", "old": "x", "new": null});
+        let fields = ["text", "old", "new", "none"];
+        assert_eq!(encode_texts(&fields, came), wanted);
+        assert_eq!(encode_texts(&fields, json!({"text": 10})), json!({"text": "10"}));
+        assert_eq!(encode_texts(&fields, json!("no object")), json!("no object"));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::{
     Output, Tool, ToolContext, ToolError,
+    arguments::encode_texts,
     edit_find::{Occurrence, find_once},
     edit_history::{History, UndoEntry},
     edit_spec::{EditArguments, EditCommand},
@@ -19,6 +20,9 @@ use super::{
     tool::parse_arguments,
 };
 use crate::{clip::decode_lossy, command::clip_for_model, prompts::Prompts, schema::strict_schema};
+
+/// The fields with content of a file, which may be JSON. A path or a command line never is.
+const CONTENT_FIELDS: [&str; 4] = ["file_text", "old_str", "new_str", "insert_text"];
 
 /// The settings in the `[edit]` table of the manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,6 +70,7 @@ impl Tool for Edit {
 
     async fn call(&mut self, context: &ToolContext, arguments: Value) -> Result<Output, ToolError> {
         let schema = strict_schema::<EditArguments>();
+        let arguments = encode_texts(&CONTENT_FIELDS, arguments);
         let arguments: EditArguments = parse_arguments(EDIT, &schema, arguments)?;
         let path = Target { path: context.resolve(&arguments.path), name: arguments.path };
         match arguments.command {

@@ -199,6 +199,22 @@ async fn edit_is_exact_and_can_be_undone() {
     assert_eq!(session.read("new/n.txt"), "one\ntwo\nthree\n");
 }
 
+/// Some servers decode a string whose text is JSON.
+#[tokio::test]
+async fn edit_takes_decoded_content_as_its_json_text() {
+    let mut session = ScriptedSession::new(vec![tool_call_answer(&[
+        ("edit", r#"{"command":"create","path":"a.json","file_text":{"I":1,"IV":4}}"#),
+        ("edit", r#"{"command":"replace","path":"a.json","old_str":4,"new_str":[4]}"#),
+        ("edit", r#"{"command":"create","path":{},"file_text":"x"}"#),
+        ("shell", r#"{"command":["ls"]}"#),
+    ])])
+    .await;
+    collect_shown(&mut session).await;
+    assert_eq!(session.read("a.json"), r#"{"I":1,"IV":[4]}"#);
+    let malformed: Vec<_> = session.tool_results().iter().map(|done| done.malformed).collect();
+    assert_eq!(malformed, [false, false, true, true]);
+}
+
 #[tokio::test]
 async fn edit_keeps_bytes_of_binary_files() {
     let mut session = ScriptedSession::new(vec![tool_call_answer(&[
