@@ -86,8 +86,15 @@ fn add_fields(out: &mut String, body: &str) {
         {
             let (field, comment) = (name.take().unwrap_or(field), std::mem::take(&mut comment));
             if field != "event" {
-                let absent = if of.starts_with("Option<") { " May be absent or null." } else { "" };
-                writeln!(out, "- `{field}`: {}{absent}", comment.trim()).unwrap();
+                let mut about = comment.trim().to_owned();
+                if of.starts_with("Option<") {
+                    if about.contains("Absent ") {
+                        about = about.replacen("Absent ", "Absent or null ", 1);
+                    } else {
+                        about += " May be absent or null.";
+                    }
+                }
+                writeln!(out, "- `{field}`: {about}").unwrap();
             }
         }
     }

@@ -191,7 +191,7 @@ END"#,
     (
         "server",
         true,
-        StartedAgain("processes of the agent were running"),
+        StartedAgain("agent processes were still running"),
         [
             "setsid /venv/bin/python -m http.server 8123 > /dev/null 2>&1 & sleep 1",
             "true",
@@ -201,7 +201,7 @@ END"#,
     (
         "worker",
         false,
-        StartedAgain("processes of the agent were running"),
+        StartedAgain("agent processes were still running"),
         [
             "setsid sh -c 'while sleep 0.1; do echo beat >> /tmp/beats; done' > /dev/null 2>&1 & sleep 1",
             "true",

@@ -218,7 +218,7 @@ mod tests {
         let mut claim = expect_claim(one.claim("ab12"));
         claim.mark_finished();
         drop(claim);
-        // After a power failure, the files still exist, but the workers do not.
+        // As after a power failure: the claim is older than the boot, so its worker no longer exists.
         let begun = SystemTime::now() + Duration::from_secs(60);
         let since = run.path().join(WORKERS).join("since");
         File::options().write(true).open(since).unwrap().set_modified(begun).unwrap();

@@ -46,7 +46,7 @@ pub fn check<'a>(
         "jobs = {jobs}: {} parallel trials need more open files than the limit of {limit}",
         jobs.min(trials)
     );
-    let raise = "raise the limit (`ulimit -n`, or LimitNOFILE of a service)";
+    let raise = "raise the limit (`ulimit -n`, or `LimitNOFILE=` in a systemd unit)";
     let hint = match most {
         0 => format!("{raise}: the limit is too low for a single trial"),
         most => format!("set `jobs` to {most} or less, or {raise}"),

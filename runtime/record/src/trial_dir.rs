@@ -159,7 +159,7 @@ impl TrialDir {
                 return Err(misuse(format!("tries/{before}/{name} already exists")));
             }
             fs::rename(self.path.join(name), &to)
-                .map_err(RecordError::io(&to, "the evidence cannot be moved"))?;
+                .map_err(RecordError::io(&to, "a file of the earlier try cannot be moved here"))?;
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ impl std::fmt::Display for SandboxKind {
     }
 }
 
-/// `[sandbox]`: a factor of the arm.
+/// The table `[sandbox]` of a configuration. It is a factor of the arm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SandboxSpec {

@@ -124,7 +124,7 @@ async fn layer_reports_what_cannot_be_restored(fixture: &Fixture<'_>) -> Outcome
             "rm /tmp/[123]",
             "files outside the work directory exceed 2 MiB",
         ),
-        ("setsid sleep 77 > /dev/null 2>&1 & sleep 0.5", "", "processes of the agent were running"),
+        ("setsid sleep 77 > /dev/null 2>&1 & sleep 0.5", "", "agent processes were still running"),
     ] {
         expect_success(&sh(handle, line).await?)?;
         match capture_layer(handle, false).await?.0 {

@@ -62,7 +62,7 @@ pub enum Command {
         #[arg(long)]
         confirm: bool,
     },
-    /// Run a run's trials until none are left, together with other workers.
+    /// Run trials of a run until none are left, alongside other workers.
     ///
     /// Workers may run on any machine that has access to the run directory. Each trial is run by
     /// one worker. If a worker dies, another one continues its trials from their records. On

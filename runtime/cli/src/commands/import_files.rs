@@ -67,8 +67,8 @@ pub fn find_files(folder: &Path, format: Option<ImportFormat>) -> Result<FoundFi
     if files.is_empty() {
         let what = format!("{} contains no file in a known format", folder.display());
         return Err(UserError::new(what).hint(
-            "trajectories end in .json or .traj, predictions in .jsonl or are named preds.json; or \
-             pass the files themselves",
+            "names of trajectory files must end in .json or .traj; prediction files must end in \
+             .jsonl or be named preds.json. Files that you list one by one may have other names",
         ));
     }
     Ok(FoundFiles { ignored_count: count - files.len(), files })

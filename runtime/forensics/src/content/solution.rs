@@ -15,7 +15,7 @@ use super::{frames, settings::Settings};
 pub struct Solution {
     pub(super) settings: &'static Settings,
     pub(super) lines: Vec<Line>,
-    /// The three lines in each run, as indexes into `lines`.
+    /// Each sequence of three consecutive lines, as indexes into `lines`.
     pub(super) runs: Vec<[usize; WINDOW_LINES]>,
     by_hash: HashMap<u64, usize>,
     windows: Windows,

@@ -607,7 +607,7 @@ fn report_notes_outgrown_responses() {
     let report = build_report(vec![one, trial("tools", "t2", submitted(), Some(1.0))]);
     assert_eq!((report.arms[0].outgrown, report.tasks[0].outgrown), (1, true));
     let said = text(&report);
-    assert!(said.contains("tools: outgrown in 1 trial: a response was larger"), "{said}");
+    assert!(said.contains("tools: outgrown in 1 trial: a response used more"), "{said}");
     assert!(!text(&three_arms()).contains("outgrown"));
 }
 

@@ -45,7 +45,7 @@ impl NonFileState {
             if new.len() > MAX_NAMED_PROCESSES {
                 names.push("others".to_owned());
             }
-            return Some(format!("processes of the agent were running: {}", names.join(", ")));
+            return Some(format!("agent processes were still running: {}", names.join(", ")));
         }
         if self.mounts != start.mounts {
             return Some("the agent changed the mounts".to_owned());
