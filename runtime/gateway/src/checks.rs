@@ -114,6 +114,9 @@ pub(crate) struct TruncatedPromptCheck {
     pub least_told: u64,
     pub share: f64,
     pub hint: String,
+    pub least_growth: usize,
+    pub new_part_factor: f64,
+    pub noise: f64,
 }
 
 /// Detects a response that ended at the server's own output limit.

@@ -15,10 +15,11 @@ use crate::{
     checks::EndpointChecks,
     codec::{
         lenient_json,
-        neutral::{CollectedResponse, Item, Request, StopReason, Tool},
+        neutral::{Item, Request, StopReason, Tool},
     },
     error_text::quote_body,
     outgoing_request::OutgoingRequest,
+    send::AttemptResult,
     tokens,
     tool_support::{find_call_after_marker, find_call_in_text, text_or_reasoning},
     usage,
@@ -33,8 +34,9 @@ impl TrialGateway {
     pub(crate) async fn find_defect(
         &self,
         request: &OutgoingRequest,
-        whole: &CollectedResponse,
+        result: &AttemptResult,
     ) -> Result<Option<AttemptFailure>, Fault> {
+        let whole = &result.whole;
         let (model, halts) = (&self.route().model, &self.route().halts);
         if request.grace || request.class != RequestClass::Main {
             return Ok(None);
@@ -72,6 +74,9 @@ impl TrialGateway {
         }
         if model.tool_check == Some(false) {
             return Ok(None);
+        }
+        if let Some(trouble) = self.find_dropped_messages(&checks.cut, request, result).await {
+            return Ok(Some(trouble));
         }
         let has_called = whole.calls().next().is_some();
         let text = if has_called { String::new() } else { text_or_reasoning(&whole.items) };

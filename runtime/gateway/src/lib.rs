@@ -41,6 +41,7 @@ mod outgoing_request;
 mod patterns;
 mod prices;
 mod prior_usage;
+mod prompt_counts;
 mod rate_limiters;
 mod rates;
 mod recheck;

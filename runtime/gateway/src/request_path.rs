@@ -158,6 +158,7 @@ impl TrialGateway {
             judged = unsupported.map_or(judged, Judgement::Unusable);
             match &judged {
                 Judgement::Retry(trouble) => attempt.fail(&trouble.brief),
+                    self.note_prompt_count(request, &result);
                 // On drop, the guard counts the time as lost if the endpoint was silent.
                 Judgement::Cut(_) => drop(attempt),
                 _ => attempt.complete(),
@@ -368,7 +369,7 @@ impl TrialGateway {
                     false => trouble(FailureKind::Empty, &why),
                 }
             }
-            _ => self.find_defect(request, whole).await?,
+            _ => self.find_defect(request, result).await?,
         })
     }
 
