@@ -79,18 +79,6 @@ struct AttemptRecord<'a> {
     charged: &'a Charge,
 }
 
-/// Whether to retry after a rejection. The rejection may come from a single backend of a router, or
-/// be a filter's false positive. Retries don't help against a context overflow.
-fn is_worth_retrying(status: u16, body: &str) -> bool {
-    matches!(
-        rejections::classify_error(status, body),
-        ErrorSubject::Unknown
-            | ErrorSubject::UnknownModel
-            | ErrorSubject::ContentFilter
-            | ErrorSubject::Proxy
-    )
-}
-
 impl TrialGateway {
     /// Serves one request, from its first attempt to the end of its response.
     pub(crate) async fn serve<C: Client>(
@@ -158,7 +146,6 @@ impl TrialGateway {
             judged = unsupported.map_or(judged, Judgement::Unusable);
             match &judged {
                 Judgement::Retry(trouble) => attempt.fail(&trouble.brief),
-                    self.note_prompt_count(request, &result);
                 // On drop, the guard counts the time as lost if the endpoint was silent.
                 Judgement::Cut(_) => drop(attempt),
                 _ => attempt.complete(),
@@ -171,6 +158,7 @@ impl TrialGateway {
                         &result.whole,
                         request.body.len(),
                     );
+                    self.note_prompt_count(request, &result);
                     form.remember_repairs(self);
                 }
                 Judgement::Unusable(fault) if !without_tools => {
@@ -213,7 +201,7 @@ impl TrialGateway {
                     rejections += 1;
                     if free
                         && rejections < self.route().policy.rejected_attempts
-                        && is_worth_retrying(status, &body)
+                        && self.is_worth_retrying(status, &body, &form.request).await?
                     {
                         let wait = self.wait_after_rejection(rejections, status, &body);
                         client.wait_for(wait).await?;
