@@ -17,7 +17,6 @@ use crate::{
         lenient_json,
         neutral::{Item, Request, StopReason, Tool},
     },
-    error_text::quote_body,
     outgoing_request::OutgoingRequest,
     send::AttemptResult,
     tokens,
@@ -74,6 +73,9 @@ impl TrialGateway {
         }
         if model.tool_check == Some(false) {
             return Ok(None);
+        }
+        if let Some(trouble) = self.find_proxy_text(&checks.error_text, result) {
+            return Ok(Some(trouble));
         }
         if let Some(trouble) = self.find_dropped_messages(&checks.cut, request, result).await {
             return Ok(Some(trouble));
@@ -215,11 +217,6 @@ impl Inspection {
                 Some(Defect::EndpointProblem(why, checks.masked.hint.clone()))
             };
             return found.or_else(escaped).or_else(broken).or_else(trimmed).or_else(masked);
-        }
-        if self.output == 0 && checks.error_text.matches(&self.text) {
-            let why =
-                format!("the text of the response is an error: {}", quote_body(self.text.trim()));
-            return Some(Defect::EndpointProblem(why, checks.error_text.hint.clone()));
         }
         if self.is_end && checks.hidden_cap.matches(self.output, &self.text) {
             let why = format!("the response stopped after {} tokens", self.output);

@@ -42,6 +42,7 @@ mod patterns;
 mod prices;
 mod prior_usage;
 mod prompt_counts;
+mod proxy_text;
 mod rate_limiters;
 mod rates;
 mod recheck;
