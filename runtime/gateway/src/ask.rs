@@ -44,10 +44,17 @@ impl TrialGateway {
         ask: &ModelRequest,
         grace: bool,
     ) -> Result<ModelResponse, RequestError> {
-        let kept =
-            self.sent_conversation().lock().unwrap_or_else(PoisonError::into_inner).update(ask);
+        let (kept, before) = {
+            let mut written =
+                self.sent_conversation().lock().unwrap_or_else(PoisonError::into_inner);
+            let before = written.message_count();
+            (written.update(ask), before)
+        };
         self.record_request(ask, kept).await?;
-        let request = self.build_request(ask, grace)?;
+        // A notice may be appended to the last message of one request only. A resumed try has sent
+        // nothing yet, but continues the recorded conversation.
+        let continues = before == 0 || kept > 0 && kept + 1 >= before;
+        let request = OutgoingRequest { continues, ..self.build_request(ask, grace)? };
         self.serve(&request, &mut Caller).await.map_err(|failure| match failure {
             RequestFailure::Refused(error) => error,
             // An in-process caller never disconnects and receives no partial response.

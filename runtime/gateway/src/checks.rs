@@ -95,6 +95,7 @@ pub(crate) struct ReplayCheck {
 pub(crate) struct ErrorTextCheck {
     pub most_bytes: usize,
     pub starts: Vec<String>,
+    pub models: Vec<String>,
     pub hint: String,
 }
 
@@ -121,6 +122,9 @@ pub(crate) struct TruncatedPromptCheck {
     pub least_tokens: u64,
     pub least_told: u64,
     pub share: f64,
+    pub least_growth: usize,
+    pub new_part_factor: f64,
+    pub noise: f64,
     pub hint: String,
 }
 
@@ -294,6 +298,7 @@ impl ErrorTextCheck {
     /// Whether a text begins like a proxy's error.
     pub(crate) fn matches(&self, text: &str) -> bool {
         let text = text.trim_start_matches(|one: char| !one.is_alphanumeric()).to_lowercase();
+        let text = text.replace('\u{2019}', "'");
         text.len() <= self.most_bytes && self.starts.iter().any(|start| text.starts_with(start))
     }
 }
@@ -391,10 +396,20 @@ mod tests {
             "[ERROR] 503 Service Unavailable",
             "Upstream error: provider returned 502",
             "⚠️ Internal server error",
+            "You've hit your session limit \u{b7} resets 1:40pm (Europe/Berlin)",
+            "You\u{2019}ve reached your usage limit. Your limit will reset at 3pm.",
+            "Claude AI usage limit reached|1755273600",
+            "5-hour limit reached \u{2219} resets 3pm",
+            "Invalid API key \u{b7} Please run /login",
         ] {
             assert!(checks.error_text.matches(text), "{text}");
         }
-        for text in ["I fixed the error in `parse`.", "Done.", "The request failed at first."] {
+        for text in [
+            "I fixed the error in `parse`.",
+            "Done.",
+            "The request failed at first.",
+            "The limit of `to_roman` is 3999.",
+        ] {
             assert!(!checks.error_text.matches(text), "{text}");
         }
         let cap = |tokens, text| checks.hidden_cap.matches(tokens, text);

@@ -4,12 +4,15 @@
 use proctor_types::{Fault, Layer, ShippedTable};
 use serde::Deserialize;
 
+use crate::{patterns::Patterns, rejections::ApiError};
+
 /// Rules for deciding whether to believe a reported overflow.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContextWindowRules {
     tokenizer_error: f64,
     least_window: u64,
+    stated_window: Patterns,
 }
 
 impl ContextWindowRules {
@@ -38,6 +41,14 @@ impl ContextWindowRules {
         let window = window.unwrap_or(self.least_window);
         estimated as f64 * self.tokenizer_error + output as f64 >= window as f64
     }
+
+    /// Returns the context window that an endpoint's error states, in tokens.
+    pub(crate) fn stated_window(&self, body: &str) -> Option<u64> {
+        let message = ApiError::read(body).message;
+        let found = self.stated_window.captures(&message)?;
+        let digits = found.name("window")?.as_str().replace(',', "");
+        digits.parse().ok()
+    }
 }
 
 #[cfg(test)]
@@ -56,5 +67,31 @@ mod tests {
         assert!(rules.is_overflow_plausible(2_000, 0, Some(4_096 - 100)));
         assert!(!rules.is_overflow_plausible(2_000, 0, Some(128_000)));
         assert!(rules.is_overflow_plausible(2_000, 126_000, Some(128_000)));
+    }
+
+    #[test]
+    fn stated_window_is_found_in_vendor_messages() {
+        let rules = ContextWindowRules::shipped().expect("valid rules");
+        for (message, window) in [
+            (
+                "This model's maximum context length is 8192 tokens. However, your request has 8578 input tokens.",
+                Some(8192),
+            ),
+            ("the request exceeds the available context size (4096 tokens)", Some(4096)),
+            ("prompt is too long: 210000 tokens > 200000 maximum", Some(200_000)),
+            (
+                "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+                Some(1_048_576),
+            ),
+            ("prompt token count of 70000 exceeds the limit of 64000", Some(64_000)),
+            (
+                "The decoder prompt (length 9000) is longer than the maximum model length of 8,192.",
+                Some(8192),
+            ),
+            ("Input is too long for requested model.", None),
+        ] {
+            let body = serde_json::json!({"error": {"message": message}}).to_string();
+            assert_eq!(rules.stated_window(&body), window, "{message}");
+        }
     }
 }

@@ -17,8 +17,8 @@ use crate::{
         lenient_json,
         neutral::{CollectedResponse, Item, Request, StopReason, Tool},
     },
-    error_text::quote_body,
     outgoing_request::OutgoingRequest,
+    send::AttemptResult,
     tokens,
     tool_support::{find_call_after_marker, find_call_in_text, text_or_reasoning},
     usage,
@@ -66,8 +66,9 @@ impl TrialGateway {
     pub(crate) async fn find_defect(
         &self,
         request: &OutgoingRequest,
-        whole: &CollectedResponse,
+        result: &AttemptResult,
     ) -> Result<Option<AttemptFailure>, Fault> {
+        let whole = &result.whole;
         let (model, halts) = (&self.route().model, &self.route().halts);
         if request.grace || request.class != RequestClass::Main {
             return Ok(None);
@@ -105,6 +106,12 @@ impl TrialGateway {
         }
         if model.tool_check == Some(false) {
             return Ok(None);
+        }
+        if let Some(trouble) = self.find_proxy_text(&checks.error_text, result) {
+            return Ok(Some(trouble));
+        }
+        if let Some(trouble) = self.find_dropped_messages(&checks.cut, request, result).await {
+            return Ok(Some(trouble));
         }
         let has_called = whole.calls().next().is_some();
         let text = if has_called { String::new() } else { text_or_reasoning(&whole.items) };
@@ -245,11 +252,6 @@ impl Inspection {
                 Some(Defect::EndpointProblem(why, checks.masked.hint.clone()))
             };
             return found.or_else(escaped).or_else(broken).or_else(trimmed).or_else(masked);
-        }
-        if self.output == 0 && checks.error_text.matches(&self.text) {
-            let why =
-                format!("the text of the response is an error: {}", quote_body(self.text.trim()));
-            return Some(Defect::EndpointProblem(why, checks.error_text.hint.clone()));
         }
         if self.is_end && checks.hidden_cap.matches(self.output, &self.text) {
             let why = format!("the response stopped after {} tokens", self.output);

@@ -149,6 +149,35 @@ impl TrialGateway {
         RequestError::Rejected { status, body, caused_by_model: of_the_model }
     }
 
+    /// Whether to retry after a rejection. The rejection may come from a single backend of a router,
+    /// or be a filter's false positive. Retries don't help against an overflow that the model
+    /// caused.
+    pub(crate) async fn is_worth_retrying(
+        &self,
+        status: u16,
+        body: &str,
+        request: &OutgoingRequest,
+    ) -> Result<bool, Fault> {
+        Ok(match rejections::classify_error(status, body) {
+            ErrorSubject::Unknown
+            | ErrorSubject::UnknownModel
+            | ErrorSubject::ContentFilter
+            | ErrorSubject::Proxy => true,
+            ErrorSubject::ContextOverflow => {
+                !self.is_caused_by_model(status, body, request).await?
+            }
+            _ => false,
+        })
+    }
+
+    /// Whether the endpoint has answered a prompt that is longer than the window that an error
+    /// states. The error then comes from another of the endpoint's servers.
+    fn is_window_disproved(&self, body: &str) -> Result<bool, Fault> {
+        let answered = self.route().halts.largest_prompt(&self.route().model);
+        let window = ContextWindowRules::shipped()?.stated_window(body);
+        Ok(window.is_some_and(|window| window < answered))
+    }
+
     /// Whether the model caused a rejection. This is the case if a filter rejected the text, or if
     /// our own count confirms a context overflow.
     async fn is_caused_by_model(
@@ -162,6 +191,7 @@ impl TrialGateway {
         let rules = ContextWindowRules::shipped()?;
         Ok(match subject {
             ErrorSubject::ContentFilter => true,
+            ErrorSubject::ContextOverflow if self.is_window_disproved(body)? => false,
             ErrorSubject::ContextOverflow => {
                 let ours = usage::estimate_input(self.route().model.api, &request.body).await;
                 // Reserved output is not part of the conversation.
@@ -198,7 +228,13 @@ impl TrialGateway {
             ),
         };
         let subject = rejections::classify_error(status, body);
+        let is_overflow = subject == ErrorSubject::ContextOverflow;
+        let is_disproved = is_overflow && self.is_window_disproved(body).unwrap_or_default();
         let hint = match (subject, answers) {
+            _ if is_disproved => {
+                "the endpoint has answered a longer prompt, so one of its servers has a smaller \
+                 context window: raise it, or exclude this server, then `proctor resume` the run"
+            }
             (ErrorSubject::ContextOverflow, _) => {
                 "the conversation is too short to fill the window: raise the server's context size \
                  (Ollama `num_ctx`, llama.cpp `-c`, vLLM `--max-model-len`), or set the model's \
@@ -220,7 +256,7 @@ impl TrialGateway {
         };
         // Retrying does not help if the first request is rejected or the context window is too
         // small.
-        let lasting = answers == 0 || subject == ErrorSubject::ContextOverflow;
+        let lasting = answers == 0 || is_overflow && !is_disproved;
         let cause = if lasting { Cause::Refused } else { Cause::Rejected };
         Fault::new(Layer::Model, what).hint(hint).cause(cause)
     }

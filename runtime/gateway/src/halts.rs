@@ -94,6 +94,8 @@ struct ModelState {
     has_returned_unescaped: bool,
     /// Whether the endpoint rejects requests without streaming.
     is_stream_only: bool,
+    /// The longest prompt that the endpoint has counted and answered, in tokens.
+    largest_prompt: u64,
     /// Repairs that requests to the model need before the endpoint accepts them.
     repairs: Vec<Repair>,
     /// Rejections by their text. A rejection is removed when a trial gets past the point at which
@@ -223,6 +225,17 @@ impl Halts {
     /// Whether the endpoint rejects requests without streaming.
     pub(crate) fn is_stream_only(&self, model: &ModelSpec) -> bool {
         self.read(model, |state| state.is_stream_only).unwrap_or_default()
+    }
+
+    /// Notes the tokens that the endpoint counted for a prompt that it answered.
+    pub(crate) fn note_prompt(&self, model: &ModelSpec, tokens: u64) {
+        self.update(model, |state| state.largest_prompt = state.largest_prompt.max(tokens));
+    }
+
+    /// Returns the longest prompt that the endpoint has answered in this run, in tokens. Returns 0
+    /// if the endpoint has counted no tokens.
+    pub(crate) fn largest_prompt(&self, model: &ModelSpec) -> u64 {
+        self.read(model, |state| state.largest_prompt).unwrap_or_default()
     }
 
     /// Returns the repairs that requests to the model need.

@@ -33,6 +33,8 @@ pub(crate) struct OutgoingRequest {
     pub tools: bool,
     /// Whether a sub-agent of the client made the request.
     pub sub_agent: bool,
+    /// Whether the request contains the whole conversation of the previous one.
+    pub continues: bool,
 }
 
 impl OutgoingRequest {

@@ -79,18 +79,6 @@ struct AttemptRecord<'a> {
     charged: &'a Charge,
 }
 
-/// Whether to retry after a rejection. The rejection may come from a single backend of a router, or
-/// be a filter's false positive. Retries don't help against a context overflow.
-fn is_worth_retrying(status: u16, body: &str) -> bool {
-    matches!(
-        rejections::classify_error(status, body),
-        ErrorSubject::Unknown
-            | ErrorSubject::UnknownModel
-            | ErrorSubject::ContentFilter
-            | ErrorSubject::Proxy
-    )
-}
-
 impl TrialGateway {
     /// Serves one request, from its first attempt to the end of its response.
     pub(crate) async fn serve<C: Client>(
@@ -171,6 +159,7 @@ impl TrialGateway {
                         &result.whole,
                         request.body.len(),
                     );
+                    self.note_prompt_count(request, &result);
                     form.remember_repairs(self);
                 }
                 Judgement::Unusable(fault) if !without_tools => {
@@ -213,7 +202,7 @@ impl TrialGateway {
                     rejections += 1;
                     if free
                         && rejections < self.route().policy.rejected_attempts
-                        && is_worth_retrying(status, &body)
+                        && self.is_worth_retrying(status, &body, &form.request).await?
                     {
                         let wait = self.wait_after_rejection(rejections, status, &body);
                         client.wait_for(wait).await?;
@@ -372,7 +361,7 @@ impl TrialGateway {
             }
             _ => match self.find_missing_output(request, whole, attempt)? {
                 Some(trouble) => Some(trouble),
-                None => self.find_defect(request, whole).await?,
+                None => self.find_defect(request, result).await?,
             },
         })
     }

@@ -17,6 +17,11 @@ pub(crate) struct SentConversation {
 }
 
 impl SentConversation {
+    /// Returns the number of messages.
+    pub(crate) fn message_count(&self) -> usize {
+        self.messages.len()
+    }
+
     /// Updates the conversation to match this request. Returns how many messages it repeats.
     pub(crate) fn update(&mut self, ask: &ModelRequest) -> usize {
         let same = self.messages.iter().zip(&ask.messages).take_while(|(old, new)| old == new);

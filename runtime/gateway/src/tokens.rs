@@ -79,6 +79,19 @@ pub(crate) fn count_request(request: &Request) -> u64 {
     turns.sum::<u64>() + count_tools(&request.tools) + RESPONSE_OVERHEAD
 }
 
+/// Returns the number of input tokens that every endpoint reads. This excludes the reasoning of
+/// earlier turns, which many chat templates drop, and images, which vendors count differently.
+pub(crate) fn count_visible(request: &Request) -> u64 {
+    let part = |part: &Part| match part {
+        Part::Text(text) => count(text.rsplit("</think>").next().unwrap_or_default()),
+        Part::Reasoning(_) | Part::Image(_) | Part::Media(_) => 0,
+        Part::Call(call) => count(&call.name) + count(&call.arguments),
+        Part::Result { content, .. } => count(content),
+    };
+    let parts = request.turns.iter().flat_map(|turn| &turn.parts);
+    parts.map(part).sum::<u64>() + count_tools(&request.tools)
+}
+
 /// Returns the number of input tokens in a request's tools.
 pub(crate) fn count_tools(tools: &[Tool]) -> u64 {
     let tokens = tools.iter().map(|tool| {

@@ -22,6 +22,7 @@ use crate::{
     limiter::Limiter,
     lost_time::LostTime,
     meter::{Meter, sleep_or_pend},
+    prompt_counts::PromptCounts,
     replay::ReceivedResponses,
     scope::MaxUsage,
     sent_conversation::SentConversation,
@@ -59,6 +60,8 @@ pub struct TrialGateway {
     turns: Mutex<NativeTurns>,
     /// The endpoint's responses, by their ids.
     replies: Mutex<ReceivedResponses>,
+    /// The endpoint's counts of the trial's prompts.
+    counts: Mutex<PromptCounts>,
     /// The previous request, without the key. Bytes that the next request repeats need not be
     /// searched again.
     redacted_request: Mutex<Bytes>,
@@ -111,6 +114,7 @@ impl TrialGateway {
             written: Mutex::default(),
             turns: Mutex::default(),
             replies: Mutex::default(),
+            counts: Mutex::default(),
             redacted_request: Mutex::default(),
             cancelled: watch::Sender::new(false),
         }
@@ -215,6 +219,11 @@ impl TrialGateway {
     /// Returns the responses that the endpoint has returned in this trial.
     pub(crate) fn received_responses(&self) -> MutexGuard<'_, ReceivedResponses> {
         self.replies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the endpoint's counts of the trial's prompts.
+    pub(crate) fn prompt_counts(&self) -> MutexGuard<'_, PromptCounts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a request without the key, for the record. A conversation grows at its end, so only

@@ -258,6 +258,9 @@ impl Try<'_> {
                 let sink = Arc::clone(&steps) as Arc<dyn proctor_gateway::ExchangeSink>;
                 let opened =
                     self.context.gateway.open_with_meter(model, Arc::clone(&meter), sink)?;
+                if let Some(past) = self.resume_point {
+                    past.remind_gateway(&opened, recorder.blobs());
+                }
                 Some(Arc::new(opened))
             }
         };

@@ -3,7 +3,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use proctor_gateway::PriorUsage;
+use proctor_gateway::{PriorUsage, RecordedResponse, TrialGateway};
 use proctor_record::{Blobs, RecordError, Tree, read_journal};
 use proctor_sandbox_api::wire::EntryKind;
 use proctor_scaffold_api::{FileEdit, FinishedToolCall};
@@ -57,6 +57,16 @@ pub(crate) struct ResumePoint {
     pub(crate) interruptions: Interruptions,
     /// Whether the try is a fork that has not started yet.
     pub(crate) just_forked: bool,
+    /// Blobs of every recorded response and its request. Responses before a fork are omitted,
+    /// because the fork may use another endpoint.
+    exchanges: Vec<ExchangeBlobs>,
+}
+
+/// The blobs of a response and its request.
+#[derive(Debug, Clone)]
+struct ExchangeBlobs {
+    request: Option<String>,
+    response: Option<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -78,6 +88,9 @@ struct Reader {
     sends: Vec<(Usage, Option<f64>)>,
     responders: Responders,
     changes: RequestChanges,
+    exchanges: Vec<ExchangeBlobs>,
+    /// The last successful attempt, until its response is recorded.
+    answered: Option<ExchangeBlobs>,
     waited: f64,
     lost: f64,
     waits: RequestWaits,
@@ -161,6 +174,21 @@ impl ResumePoint {
         }
         reader.finish(try_number, blobs)
     }
+
+    /// Passes the recorded responses to the gateway, so that it recognizes them if the endpoint
+    /// repeats them. Skips unreadable ones, because they only make the gateway's checks weaker.
+    pub(crate) fn remind_gateway(&self, gateway: &TrialGateway, blobs: &Blobs) {
+        let read = |hash: Option<&String>| blobs.get(hash?).ok();
+        let last = self.exchanges.len().saturating_sub(1);
+        for (index, exchange) in self.exchanges.iter().enumerate() {
+            let Some(body) = read(exchange.response.as_ref()) else { continue };
+            // The gateway compares the next request only with the last one. Don't read the others,
+            // because each contains the whole conversation.
+            let request = exchange.request.as_ref().filter(|_| index == last);
+            let request_bytes = read(request).map_or(0, |request| request.len());
+            gateway.remember_response(&RecordedResponse { body, request_bytes });
+        }
+    }
 }
 
 impl Reader {
@@ -223,9 +251,12 @@ impl Reader {
                 responder,
                 repairs,
                 error,
+                request,
+                body,
                 ..
             } => {
                 if error.is_none() {
+                    self.answered = Some(ExchangeBlobs { request, response: body });
                     responder.iter().for_each(|responder| self.responders.add(responder));
                     self.changes.add_repairs(&repairs);
                 }
@@ -239,6 +270,7 @@ impl Reader {
             Event::ModelAnswered { answer } => {
                 self.settle();
                 self.spent.steps += 1;
+                self.exchanges.extend(self.answered.take());
                 self.steps.push((answer, Vec::new()));
             }
             Event::GraceAnswered { .. } => {
@@ -279,6 +311,7 @@ impl Reader {
             Event::TrialForked { snapshot, outside, .. } => {
                 (self.tree, self.outside) = (snapshot, outside.map(OutsideState::Kept));
                 (self.interruptions, self.just_forked) = (Interruptions::default(), true);
+                self.exchanges.clear();
                 (self.whole_steps, self.stands_to) = (self.steps.len(), seq);
             }
             Event::TrialResumed { whole_steps, .. } => {
@@ -393,6 +426,7 @@ impl Reader {
             outside,
             interruptions: self.interruptions,
             just_forked: self.just_forked,
+            exchanges: self.exchanges,
         }))
     }
 }

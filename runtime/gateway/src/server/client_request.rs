@@ -290,6 +290,7 @@ impl ClientRequest {
             max_output,
             tools,
             sub_agent,
+            continues: false,
         })
     }
 

@@ -91,7 +91,9 @@ fn conversation_with(answers: usize) -> ModelRequest {
 
 /// Starts an endpoint that sends raw bytes: the n-th connection receives the n-th text, and later
 /// ones receive the last. An empty text means no response.
-async fn start_raw_endpoint(texts: &'static [&'static str]) -> (String, Arc<AtomicUsize>) {
+pub(crate) async fn start_raw_endpoint(
+    texts: &'static [&'static str],
+) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     let count = Arc::new(AtomicUsize::new(0));

@@ -5,6 +5,7 @@ mod answers;
 mod budgets;
 mod clients;
 mod common;
+mod earlier_responses;
 mod endpoint_failures;
 mod meter;
 #[path = "../../../../tests/not_run.rs"]

@@ -79,7 +79,7 @@ impl Record {
             responder: Some(responder()),
             repairs: Vec::new(),
             request: None,
-            body: None,
+            body: Some(self.blobs.put(content.as_bytes()).unwrap()),
         });
         self.add(Event::ModelAnswered {
             answer: ModelResponse {
@@ -139,6 +139,17 @@ fn record_in_second_step() -> (Record, String) {
     record.add_response("two");
     record.add_tool_result("b", false);
     (record, tree)
+}
+
+#[test]
+fn resume_point_keeps_the_bytes_of_every_response() {
+    let (record, _) = record_in_second_step();
+    let past = record.read().unwrap();
+    let bytes = past.exchanges.iter().map(|one| {
+        let hash = one.response.as_ref().unwrap();
+        record.blobs.get(hash).unwrap()
+    });
+    assert_eq!(bytes.collect::<Vec<_>>(), [b"one", b"two"]);
 }
 
 #[test]

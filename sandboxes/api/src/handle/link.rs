@@ -304,7 +304,9 @@ impl Link {
         let wrong = |why| Err(WireError::Stream { stream, why });
         let body = |why: &str| WireError::Body { kind, why: why.to_owned() };
         match kind {
-            FrameKind::Open | FrameKind::Cancel => return Err(body("only the host may send messages of this kind")),
+            FrameKind::Open | FrameKind::Cancel => {
+                return Err(body("only the host may send messages of this kind"));
+            }
             FrameKind::Accepted => return self.accept(&frame),
             FrameKind::Data | FrameKind::Credit | FrameKind::End | FrameKind::Reply => {}
         }

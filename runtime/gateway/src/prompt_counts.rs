@@ -1,0 +1,257 @@
+//! The tokens that the endpoint counts for a trial's prompts.
+//!
+//! A server with a small context window may silently drop the oldest messages, such as the task.
+//! The conversation then grows, but the server's count does not. Some endpoints count only the
+//! tokens that are not in their cache. Such a count also falls, but it changes if the same request
+//! is repeated.
+
+use proctor_types::RequestClass;
+
+use crate::{
+    TrialGateway,
+    attempt_failure::AttemptFailure,
+    checks::TruncatedPromptCheck,
+    codec::neutral::{CollectedResponse, Item},
+    outgoing_request::OutgoingRequest,
+    responder::ResponseNames,
+    send::AttemptResult,
+    tokens, usage,
+};
+
+/// Bytes per token of ordinary text.
+const BYTES_PER_TOKEN: f64 = 4.0;
+
+/// A prompt is counted locally only if it has more bytes than this per token that the endpoint
+/// counted, because parsing a long conversation takes many milliseconds.
+const SUSPICIOUS_BYTES_PER_TOKEN: u64 = 5;
+
+/// What is known about the endpoint's counts of a trial's prompts.
+#[derive(Debug, Default)]
+pub(crate) struct PromptCounts {
+    /// The last answered request.
+    last: Option<PromptCount>,
+    /// The number of responses before the request whose count is in doubt, and that count.
+    doubted: Option<(u64, u64)>,
+    /// Whether a repeated request got a different count. The counts then do not cover whole prompts.
+    varies: bool,
+    /// Whether a response contained reasoning. Many chat templates drop the reasoning of earlier
+    /// turns, so that the count falls.
+    has_reasoned: bool,
+}
+
+/// What an endpoint counted for one request.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PromptCount {
+    tokens: u64,
+    request_bytes: usize,
+    /// The model and the provider that counted. Providers behind a router count differently.
+    server: (Option<String>, Option<String>),
+}
+
+impl PromptCount {
+    /// Returns the count that a response reports, if it reports one.
+    pub(crate) fn new(
+        whole: &CollectedResponse,
+        names: &ResponseNames,
+        request_bytes: usize,
+    ) -> Option<Self> {
+        let tokens = whole.usage?.input;
+        let responder = names.responder.clone().unwrap_or_default();
+        Some(Self { tokens, request_bytes, server: (responder.model, responder.provider) })
+    }
+}
+
+impl PromptCounts {
+    fn add(&mut self, whole: &CollectedResponse, count: PromptCount) {
+        self.has_reasoned |= has_reasoning(whole);
+        self.last = Some(count);
+    }
+
+    /// Whether the count has fallen although the conversation has grown.
+    fn has_fallen(&self, check: &TruncatedPromptCheck, count: &PromptCount) -> bool {
+        let has_fallen = |last: &PromptCount| {
+            last.server == count.server
+                && count.tokens < last.tokens
+                && count.request_bytes >= last.request_bytes + check.least_growth
+        };
+        !self.has_reasoned && self.last.as_ref().is_some_and(has_fallen)
+    }
+
+    /// Whether the count is larger than the part of the conversation that is new since the last
+    /// response. A count of only this part excludes cached tokens.
+    fn exceeds_new_part(&self, check: &TruncatedPromptCheck, count: &PromptCount) -> bool {
+        self.last.as_ref().is_some_and(|last| {
+            let new_bytes = count.request_bytes.saturating_sub(last.request_bytes) as f64;
+            count.tokens as f64 > new_bytes / BYTES_PER_TOKEN * check.new_part_factor
+        })
+    }
+
+    /// Returns whether a count is still in doubt, given the count of an earlier attempt for the same
+    /// request. `answers` is the number of responses before the request.
+    fn confirm(
+        &mut self,
+        check: &TruncatedPromptCheck,
+        is_suspicious: bool,
+        tokens: u64,
+        answers: u64,
+    ) -> bool {
+        let before = self.doubted.take().filter(|(number, _)| *number == answers);
+        self.varies |= before.is_some_and(|(_, before)| {
+            before.abs_diff(tokens) as f64 > before.max(tokens) as f64 * check.noise
+        });
+        let is_confirmed = is_suspicious && !self.varies;
+        if is_confirmed {
+            self.doubted = Some((answers, tokens));
+        }
+        is_confirmed
+    }
+}
+
+fn has_reasoning(whole: &CollectedResponse) -> bool {
+    let is_reasoning = |item: &Item| match item {
+        Item::Reasoning(_) => true,
+        Item::Text(text) => text.contains("</think>"),
+        Item::Refusal(_) | Item::Call(_) => false,
+    };
+    whole.usage.is_some_and(|usage| usage.reasoning > 0) || whole.items.iter().any(is_reasoning)
+}
+
+impl TrialGateway {
+    /// Notes the tokens that the endpoint counted for an answered request.
+    pub(crate) fn note_prompt_count(&self, request: &OutgoingRequest, result: &AttemptResult) {
+        if request.class == RequestClass::Main && !request.grace {
+            self.add_prompt_count(&result.whole, &result.names, request.body.len());
+        }
+    }
+
+    /// Notes the tokens that the endpoint counted for a request of this size.
+    pub(crate) fn add_prompt_count(
+        &self,
+        whole: &CollectedResponse,
+        names: &ResponseNames,
+        request_bytes: usize,
+    ) {
+        let Some(count) = PromptCount::new(whole, names, request_bytes) else { return };
+        // A token has at least one byte. Some routers add up the prompts of several requests.
+        let tokens = count.tokens.min(request_bytes as u64);
+        self.route().halts.note_prompt(&self.route().model, tokens);
+        self.prompt_counts().add(whole, count);
+    }
+
+    /// Describes how the endpoint's count shows that it dropped part of a conversation, or returns
+    /// `None`.
+    pub(crate) async fn find_dropped_messages(
+        &self,
+        check: &TruncatedPromptCheck,
+        request: &OutgoingRequest,
+        result: &AttemptResult,
+    ) -> Option<AttemptFailure> {
+        if !request.continues {
+            return None;
+        }
+        let bytes = request.body.len();
+        let count = PromptCount::new(&result.whole, &result.names, bytes)?;
+        let counted = count.tokens;
+        let (has_fallen, may_lack_messages) = {
+            let counts = self.prompt_counts();
+            let may_lack_messages = counts.exceeds_new_part(check, &count)
+                && bytes as u64 > counted.saturating_mul(SUSPICIOUS_BYTES_PER_TOKEN);
+            (counts.has_fallen(check, &count), may_lack_messages)
+        };
+        let is_counted = counted >= check.least_told;
+        let is_suspicious = is_counted
+            && (has_fallen
+                || may_lack_messages && self.lacks_messages(check, request, counted).await);
+        let answers = self.meter().spent().steps;
+        let is_confirmed = self.prompt_counts().confirm(check, is_suspicious, counted, answers);
+        is_confirmed.then(|| {
+            let why = format!(
+                "the endpoint truncated the prompt: it counted {counted} tokens for a conversation of {bytes} bytes"
+            );
+            AttemptFailure::corrupted_response(why, &check.hint)
+        })
+    }
+
+    /// Whether the endpoint counted much less than our own count of the conversation.
+    async fn lacks_messages(
+        &self,
+        check: &TruncatedPromptCheck,
+        request: &OutgoingRequest,
+        counted: u64,
+    ) -> bool {
+        let (api, body) = (self.route().model.api, request.body.clone());
+        let counting = tokio::task::spawn_blocking(move || {
+            usage::parse_request(api, &body).map(|request| tokens::count_visible(&request))
+        });
+        let ours = counting.await.ok().flatten().unwrap_or_default();
+        ours >= check.least_tokens && (counted as f64) < ours as f64 * check.share
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        checks::EndpointChecks,
+        codec::neutral::{Delta, Reasoning},
+    };
+
+    fn check() -> &'static TruncatedPromptCheck {
+        &EndpointChecks::shipped().expect("a valid table").cut
+    }
+
+    fn count(tokens: u64, request_bytes: usize) -> PromptCount {
+        PromptCount { tokens, request_bytes, ..PromptCount::default() }
+    }
+
+    fn after(tokens: u64, request_bytes: usize) -> PromptCounts {
+        let mut counts = PromptCounts::default();
+        let whole = CollectedResponse::from_deltas(vec![Delta::Text("x".into())]);
+        counts.add(&whole, count(tokens, request_bytes));
+        counts
+    }
+
+    #[test]
+    fn count_that_falls_while_the_conversation_grows_is_suspicious() {
+        let counts = after(3436, 13_859);
+        assert!(counts.has_fallen(check(), &count(3255, 22_466)));
+        assert!(!counts.has_fallen(check(), &count(3500, 22_466)));
+        assert!(!counts.has_fallen(check(), &count(3255, 14_000)), "the conversation hardly grew");
+        assert!(
+            !PromptCounts::default().has_fallen(check(), &count(10, 99_999)),
+            "no response yet"
+        );
+        // Another provider of the router counts differently.
+        let server = (None, Some("B".to_owned()));
+        let of_another = PromptCount { server, ..count(3255, 22_466) };
+        assert!(!counts.has_fallen(check(), &of_another));
+        // The template drops the reasoning of earlier turns.
+        let mut counts = PromptCounts::default();
+        let thought = Reasoning { text: "Let me think.".into(), signature: None };
+        let whole = CollectedResponse {
+            items: vec![Item::Reasoning(thought)],
+            ..CollectedResponse::default()
+        };
+        counts.add(&whole, count(3436, 13_859));
+        assert!(!counts.has_fallen(check(), &count(3255, 22_466)));
+    }
+
+    #[test]
+    fn count_of_only_the_new_messages_is_not_a_truncated_prompt() {
+        let counts = after(3255, 31_074);
+        assert!(counts.exceeds_new_part(check(), &count(3256, 39_684)));
+        assert!(!counts.exceeds_new_part(check(), &count(2150, 39_684)));
+    }
+
+    #[test]
+    fn count_is_confirmed_only_by_an_equal_count_of_the_same_request() {
+        let mut counts = PromptCounts::default();
+        for _ in 0..3 {
+            assert!(counts.confirm(check(), true, 3255, 2));
+        }
+        assert!(counts.confirm(check(), true, 4096, 3), "another request");
+        // The endpoint counts only uncached tokens: the second time, almost none.
+        assert!(!counts.confirm(check(), true, 300, 3));
+        assert!(!counts.confirm(check(), true, 300, 4), "its counts are no longer used");
+    }
+}

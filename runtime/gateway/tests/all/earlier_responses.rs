@@ -1,0 +1,157 @@
+//! Tests how earlier responses of a run or trial reveal that the endpoint is at fault: they disprove
+//! a reported overflow, a prompt count, and a text that no model wrote.
+
+#![expect(clippy::expect_used, reason = "tests may panic with a message")]
+
+use std::sync::{Arc, atomic::Ordering};
+
+use proctor_gateway::{RecordedResponse, RequestError, TrialGateway};
+use proctor_types::{Budget, Fault, Message, ModelRequest};
+
+use crate::{
+    common::{Bench, RecordingSink, ask, gateway, model},
+    endpoint_failures::start_raw_endpoint,
+};
+
+const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n";
+
+fn expect_fault(error: RequestError) -> Fault {
+    match error {
+        RequestError::Fault(fault) => fault,
+        other => panic!("not a fault: {other:?}"),
+    }
+}
+
+/// Returns a conversation that begins with a long text and has `answers` responses. A long text
+/// follows each response.
+fn conversation(answers: usize) -> ModelRequest {
+    let text = "one two three ".repeat(2_000);
+    let mut talk = ask(&text);
+    for turn in 0..answers {
+        talk.messages.push(Message::Assistant {
+            content: format!("answer {turn}"),
+            tool_calls: Vec::new(),
+            extra: serde_json::Map::new(),
+            native: None,
+        });
+        talk.messages.push(Message::User { content: text.clone() });
+    }
+    talk
+}
+
+async fn open(texts: &'static [&'static str]) -> TrialGateway {
+    let (url, _) = start_raw_endpoint(texts).await;
+    let kept = Arc::new(RecordingSink::default());
+    gateway().open(&model(&url), &Budget::default(), kept).expect("usable")
+}
+
+/// Returns a bench whose endpoint counts `counted` tokens for the first prompt, and then rejects
+/// `times` requests because of a window of 8,192 tokens (0: all later requests).
+async fn overflow_bench(counted: u64, times: u32) -> Bench {
+    let body = "{\"error\":{\"message\":\"the maximum context length is 8192 tokens. However, your \
+        request has 8578 input tokens\"}}";
+    let script = format!(
+        "[[rule]]\nturn = 1\nanswer = {{ content = 'ok', fault = [{{ kind = 'status', status = 400, \
+         times = {times}, body = '{body}' }}] }}\n\
+         [default]\ncontent = 'ok'\nusage = {{ input = {counted}, output = 5 }}\n"
+    );
+    let bench = Bench::new(&script, Budget::default()).await;
+    bench.trial.ask(&conversation(0)).await.expect("an answer");
+    bench
+}
+
+#[tokio::test]
+async fn overflow_below_an_answered_prompt_is_retried() {
+    let bench = overflow_bench(9704, 2).await;
+    bench.trial.ask(&conversation(1)).await.expect("an answer of the other server");
+    assert_eq!((bench.attempts().len(), bench.trial.spent().steps), (4, 2));
+}
+
+#[tokio::test]
+async fn overflow_below_an_answered_prompt_is_not_attributed_to_the_model() {
+    for (counted, is_model, attempts) in [(9704, false, 3), (8000, true, 1)] {
+        let bench = overflow_bench(counted, 0).await;
+        let error = bench.trial.ask(&conversation(1)).await.expect_err("rejected");
+        let RequestError::Rejected { status, body, caused_by_model } = error else {
+            panic!("{error:?}")
+        };
+        assert_eq!((caused_by_model, bench.attempts().len()), (is_model, attempts + 1));
+        let hint = bench.trial.rejection_fault(status, &body).hint.expect("a hint");
+        assert_eq!(hint.contains("smaller context window"), !is_model, "{hint}");
+    }
+}
+
+#[tokio::test]
+async fn prompt_count_that_falls_is_a_fault() {
+    for (second, is_truncated) in [(3300, true), (9000, false)] {
+        let script = format!(
+            "[[rule]]\nturn = 1\nanswer = {{ content = 'ok', usage = {{ input = {second}, output = 5 }} }}\n\
+             [default]\ncontent = 'ok'\nusage = {{ input = 4000, output = 5 }}\n"
+        );
+        let bench = Bench::new(&script, Budget::default()).await;
+        bench.trial.ask(&conversation(0)).await.expect("an answer");
+        let second = bench.trial.ask(&conversation(1)).await;
+        if is_truncated {
+            let fault = expect_fault(second.expect_err("a truncated prompt"));
+            assert!(fault.what.contains("truncated the prompt"), "{fault}");
+            assert!(fault.hint.as_deref().is_some_and(|hint| hint.contains("num_ctx")), "{fault}");
+        } else {
+            second.expect("an answer");
+        }
+    }
+}
+
+const REPEATED: &str = "{\"id\":\"chatcmpl-8c41f0d2a97b\",\"choices\":[{\"index\":0,\
+    \"message\":{\"role\":\"assistant\",\"content\":\"I stop.\"},\"finish_reason\":\"stop\"}],\
+    \"usage\":{\"prompt_tokens\":9,\"completion_tokens\":3}}";
+
+#[tokio::test]
+async fn response_of_an_earlier_try_is_recognized_as_a_replay() {
+    let raw: &'static str = Box::leak(format!("{HEAD}{REPEATED}").into_boxed_str());
+    let texts: &'static [&'static str] = Box::leak(Box::new([raw]));
+    let fresh = open(texts).await;
+    fresh.ask(&ask("hi")).await.expect("an answer");
+    let resumed = open(texts).await;
+    resumed.remember_response(&RecordedResponse { body: REPEATED.into(), request_bytes: 100 });
+    let fault = expect_fault(resumed.ask(&ask("hi")).await.expect_err("a replay"));
+    assert!(fault.what.contains("repeated its response"), "{fault}");
+    assert_eq!(resumed.spent().steps, 0);
+}
+
+#[tokio::test]
+async fn text_without_tokens_is_a_fault_if_the_endpoint_counts_tokens() {
+    let response = |model: &str, usage: &str| -> &'static str {
+        let body = format!(
+            "{HEAD}{{\"model\":\"{model}\",\"choices\":[{{\"index\":0,\"finish_reason\":\"stop\",\
+             \"message\":{{\"role\":\"assistant\",\"content\":\"Come back at noon.\"}}}}],\"usage\":{usage}}}"
+        );
+        Box::leak(body.into_boxed_str())
+    };
+    let counted = response("m", "{\"prompt_tokens\":9,\"completion_tokens\":5}");
+    let zero = response("m", "{\"prompt_tokens\":0,\"completion_tokens\":0}");
+    let none = response("m", "null");
+    let placeholder = response("<synthetic>", "null");
+    for (texts, answers) in [
+        ([counted, zero], 1),
+        ([placeholder, placeholder], 0),
+        // Honest servers: one omits the usage of a response, and one never counts.
+        ([counted, none], 2),
+        ([zero, zero], 2),
+    ] {
+        let (url, count) = start_raw_endpoint(Box::leak(Box::new(texts))).await;
+        let kept = Arc::new(RecordingSink::default());
+        let trial = gateway().open(&model(&url), &Budget::default(), kept).expect("usable");
+        for number in 0..2 {
+            let answer = trial.ask(&ask("hi")).await;
+            if number < answers {
+                answer.expect("an answer");
+                continue;
+            }
+            let fault = expect_fault(answer.expect_err("a text of the proxy"));
+            assert!(fault.what.contains("Come back at noon."), "{fault}");
+            assert!(count.load(Ordering::Relaxed) > number + 1, "it is requested again");
+            break;
+        }
+        assert_eq!(trial.spent().steps, answers as u64);
+    }
+}
