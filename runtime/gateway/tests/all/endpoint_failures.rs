@@ -404,7 +404,7 @@ async fn status_403_of_every_trial_halts_the_model() {
 
 #[tokio::test]
 async fn rejection_is_attributed_to_the_model_if_text_and_count_agree() {
-    let overflow = "the maximum context length is 10 tokens";
+    let overflow = "Input is too long for requested model.";
     let rejects = |body: &str| {
         format!("{{ fault = [{{ kind = 'status', status = 400, times = 0, body = '{body}' }}] }}")
     };

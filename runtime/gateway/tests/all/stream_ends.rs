@@ -24,10 +24,12 @@ enum AfterChunks {
     Holds,
     /// Closes the connection in the middle of the body.
     Breaks,
+    /// Ends the body.
+    Ends,
 }
 
 /// Starts an endpoint that streams the n-th list of chunks for the n-th request (the last one for
-/// all later requests) and never ends the body.
+/// all later requests).
 async fn start_streaming_endpoint(
     lists: Vec<Vec<Value>>,
     after: AfterChunks,
@@ -49,9 +51,12 @@ async fn start_streaming_endpoint(
                 let event = format!("data: {chunk}\n\n");
                 text.push_str(&format!("{:x}\r\n{event}\r\n", event.len()));
             }
+            if matches!(after, AfterChunks::Ends) {
+                text.push_str("0\r\n\r\n");
+            }
             let _ = stream.write_all(text.as_bytes()).await;
             match after {
-                AfterChunks::Holds => held.push(stream),
+                AfterChunks::Holds | AfterChunks::Ends => held.push(stream),
                 AfterChunks::Breaks => drop(stream),
             }
         }
@@ -113,7 +118,7 @@ async fn incomplete_response_is_requested_again() {
 /// Returns a sink, and the content and the number of requests after each of two requests to an
 /// endpoint that streams these lists of chunks.
 async fn ask_twice(lists: Vec<Vec<Value>>) -> (Arc<RecordingSink>, Vec<(String, usize)>) {
-    let (url, count) = start_streaming_endpoint(lists, AfterChunks::Holds).await;
+    let (url, count) = start_streaming_endpoint(lists, AfterChunks::Ends).await;
     let kept = Arc::new(RecordingSink::default());
     let trial =
         fast_gateway().open(&model(&url), &Budget::default(), kept.clone()).expect("usable");
@@ -168,7 +173,7 @@ async fn response_without_output_is_requested_again() {
 async fn gemini_turns_without_parts_are_a_fault() {
     let hollow = json!({"candidates": [{"content": {"role": "model"}, "finishReason": "STOP"}],
         "usageMetadata": {"promptTokenCount": 7, "thoughtsTokenCount": 13}});
-    let (url, count) = start_streaming_endpoint(vec![vec![hollow]], AfterChunks::Breaks).await;
+    let (url, count) = start_streaming_endpoint(vec![vec![hollow]], AfterChunks::Ends).await;
     let mut spec = model(&url);
     spec.api = Api::Gemini;
     let trial = fast_gateway()
